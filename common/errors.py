@@ -1,0 +1,63 @@
+"""Everything that fedtag raises on purpose.
+
+    FedtagError
+    ├── ConfigError        a setting is wrong or two settings exclude each other
+    ├── DataError          a data folder breaks the contract; carries every problem found
+    ├── WeightsError       an encoder or language model is missing or is not the file it claims to be
+    ├── WireError          a message does not have the agreed form
+    ├── QuorumError        too few clients answered
+    ├── RunError           a run directory or checkpoint cannot be used
+    └── DeploymentError    a Flower process did not start or did not do what was asked
+
+Each message names the value, the rule and the remedy in one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class FedtagError(Exception):
+    """Base of all errors that a user can act upon. `exit_code` is what the command line returns."""
+
+    exit_code = 1
+
+
+class ConfigError(FedtagError):
+    """A setting is wrong, unknown, or excluded by another one."""
+
+    exit_code = 2
+
+
+class DataError(FedtagError):
+    """A data folder breaks the contract.
+
+    Args:
+        problems: one sentence each, with row numbers and the remedy; all that were found.
+    """
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[str] | str) -> None:
+        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class WeightsError(FedtagError):
+    """Model weights are missing, or their SHA-256 is not the pinned one."""
+
+
+class WireError(FedtagError):
+    """A message does not have the agreed schema, keys, shapes, dtype, size or finite values."""
+
+
+class QuorumError(FedtagError):
+    """Too few clients answered, even after the retries."""
+
+
+class RunError(FedtagError):
+    """A run directory or its checkpoint is missing, unreadable, or belongs to other settings."""
+
+
+class DeploymentError(FedtagError):
+    """A Flower process did not start, or the run that it carried failed."""

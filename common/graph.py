@@ -1,0 +1,93 @@
+"""The graph on which models compute: tensors only, no texts and no identifiers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """A normalised propagation matrix, D^-1/2 (A + I) D^-1/2, as a list of entries.
+
+    `edge_index` has the source in row 0 and the target in row 1, self-loops included; `weight` is the
+    normalised entry. Both are sorted by target, then source.
+    """
+
+    edge_index: Int[Tensor, "2 entries"]
+    weight: Float[Tensor, " entries"]
+    num_nodes: int
+
+    def to(self, device: torch.device | str) -> Adjacency:
+        return Adjacency(self.edge_index.to(device), self.weight.to(device), self.num_nodes)
+
+    def propagate(self, x: Float[Tensor, "nodes dim"]) -> Float[Tensor, "nodes dim"]:
+        """One product with the propagation matrix."""
+        source, target = self.edge_index
+        out = torch.zeros_like(x)
+        return out.index_add_(0, target, x[source] * self.weight.unsqueeze(1))
+
+
+def normalised_adjacency(
+    edge_index: Int[Tensor, "2 edges"],
+    num_nodes: int,
+    edge_weight: Float[Tensor, " edges"] | None = None,
+) -> Adjacency:
+    """The symmetric normalisation of Kipf and Welling (2017) with self-loops of weight 1.
+
+    Args:
+        edge_index: edges without self-loops; an undirected edge stands in both directions.
+        num_nodes: n >= 1.
+        edge_weight: non-negative; 1 where absent.
+    """
+    device = edge_index.device
+    weight = edge_weight if edge_weight is not None else torch.ones(edge_index.shape[1], device=device)
+    loops = torch.arange(num_nodes, device=device)
+    source = torch.cat([edge_index[0], loops])
+    target = torch.cat([edge_index[1], loops])
+    weight = torch.cat([weight, torch.ones(num_nodes, device=device)])
+    degree = torch.zeros(num_nodes, device=device).index_add_(0, target, weight)
+    scale = degree.rsqrt()
+    weight = scale[source] * weight * scale[target]
+    order = torch.argsort(target * num_nodes + source, stable=True)
+    return Adjacency(torch.stack([source[order], target[order]]), weight[order], num_nodes)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A client's attributed graph.
+
+    `x` are the node features that a plain backbone reads. `edge_index` carries no self-loops; an
+    undirected edge stands in both directions. `y` is -1 where a node has no label. The masks are
+    disjoint and only cover labelled nodes.
+    """
+
+    x: Float[Tensor, "nodes dim"]
+    edge_index: Int[Tensor, "2 edges"]
+    edge_weight: Float[Tensor, " edges"]
+    y: Int[Tensor, " nodes"]
+    train_mask: Bool[Tensor, " nodes"]
+    val_mask: Bool[Tensor, " nodes"]
+    test_mask: Bool[Tensor, " nodes"]
+    num_classes: int
+
+    @property
+    def num_nodes(self) -> int:
+        return self.x.shape[0]
+
+    def adjacency(self) -> Adjacency:
+        """The normalised propagation matrix of this graph."""
+        return normalised_adjacency(self.edge_index, self.num_nodes, self.edge_weight)
+
+    def without_edges_of(self, hidden: Bool[Tensor, " nodes"]) -> Graph:
+        """The same nodes, with every edge that touches a hidden node removed."""
+        source, target = self.edge_index
+        keep = ~(hidden[source] | hidden[target])
+        return replace(self, edge_index=self.edge_index[:, keep], edge_weight=self.edge_weight[keep])
+
+    def to(self, device: torch.device | str) -> Graph:
+        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **moved)
