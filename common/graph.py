@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,6 +24,11 @@ class Adjacency:
 
     def to(self, device: torch.device | str) -> Adjacency:
         return Adjacency(self.edge_index.to(device), self.weight.to(device), self.num_nodes)
+
+    @cached_property
+    def edge_index_without_loops(self) -> Int[Tensor, "2 edges"]:
+        """The entries between different nodes."""
+        return self.edge_index[:, self.edge_index[0] != self.edge_index[1]]
 
     def propagate(self, x: Float[Tensor, "nodes dim"]) -> Float[Tensor, "nodes dim"]:
         """One product with the propagation matrix."""
@@ -89,5 +95,13 @@ class Graph:
         return replace(self, edge_index=self.edge_index[:, keep], edge_weight=self.edge_weight[keep])
 
     def to(self, device: torch.device | str) -> Graph:
-        moved = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return replace(self, **moved)
+        return replace(
+            self,
+            x=self.x.to(device),
+            edge_index=self.edge_index.to(device),
+            edge_weight=self.edge_weight.to(device),
+            y=self.y.to(device),
+            train_mask=self.train_mask.to(device),
+            val_mask=self.val_mask.to(device),
+            test_mask=self.test_mask.to(device),
+        )

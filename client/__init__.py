@@ -1,0 +1,1 @@
+"""The institution's side: data, texts, condensation, training, evidence."""

@@ -1,0 +1,1 @@
+"""Condensation: the core, its evidence, its topology."""

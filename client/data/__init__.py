@@ -1,0 +1,1 @@
+"""Folders of nodes and edges: reading, validating, partitioning, writing."""

@@ -1,0 +1,1 @@
+"""The client's part of each method, one module or package each, found by name."""

@@ -1,0 +1,1 @@
+"""Texts: chunks, the frozen encoder, its cache, the on-device language model."""

@@ -1,0 +1,1 @@
+"""What both sides share: settings, graph, models, numerics, wire records."""

@@ -1,0 +1,1 @@
+"""Backbones and the modules around them."""

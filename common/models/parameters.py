@@ -1,0 +1,45 @@
+"""A model's parameters as a flat mapping of tensors: what travels and what is averaged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+Parameters = dict[str, Tensor]
+M = TypeVar("M", bound=nn.Module)
+
+
+def seeded(build: Callable[[], M], seed: int) -> M:
+    """Build a module whose initial values depend on `seed` alone, leaving the global generator as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build()
+
+
+def parameters_of(model: nn.Module) -> Parameters:
+    """A detached copy of parameters and buffers, on the CPU."""
+    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+
+
+def load_parameters(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
+    """Copy values into a model; keys and shapes must be the model's own."""
+    model.load_state_dict(dict(parameters), strict=True)
+
+
+def difference(after: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> Parameters:
+    """after - before, key by key."""
+    return {name: after[name] - before[name] for name in before}
+
+
+def fingerprint(parameters: Mapping[str, Tensor]) -> str:
+    """SHA-256 over names, shapes, dtypes and bytes, in the order of names."""
+    digest = hashlib.sha256()
+    for name in sorted(parameters):
+        value = parameters[name].detach().cpu().contiguous()
+        digest.update(f"{name}|{tuple(value.shape)}|{value.dtype}|".encode())
+        digest.update(value.numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""What crosses the network: typed records and how they become Flower messages."""

@@ -1,0 +1,172 @@
+"""Records to Flower messages and back.
+
+A message holds a header (JSON) and one array, the tensors in safetensors format, which Flower sends in
+pieces of 5 MB. Nothing is ever unpickled. Decoding treats the content as hostile.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import safetensors
+import safetensors.torch
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, no_object_id_recompute
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+
+from common.errors import WireError
+from common.wire.records import SCHEMA_VERSION, Content, Instruction, Letter, Reply
+
+HEADER, TENSORS, LETTERS = "header", "tensors", "letters"
+STYPE = "safetensors"
+MAX_HEADER_BYTES = 16 * 2**20
+
+R = TypeVar("R", Instruction, Reply)
+
+
+def encode(record: Instruction | Reply) -> RecordDict:
+    """A record as the content of a Flower message."""
+    fields = {name: value for name, value in vars(record).items() if name != "content"}
+    header = {"kind": type(record).__name__, **fields, "values": dict(record.content.values)}
+    records = RecordDict({HEADER: _header(header, record.content.letters)})
+    if record.content.tensors:
+        ordered = {name: value.detach().cpu().contiguous() for name, value in record.content.tensors.items()}
+        blob = safetensors.torch.save(ordered)
+        array = Array(dtype="uint8", shape=(len(blob),), stype=STYPE, data=blob)
+        records[TENSORS] = ArrayRecord({"blob": array})
+    return records
+
+
+def _header(header: Mapping[str, Any], letters: tuple[Letter, ...]) -> ConfigRecord:
+    record = ConfigRecord(
+        {
+            "schema": SCHEMA_VERSION,
+            "json": json.dumps(header, sort_keys=True, allow_nan=False, separators=(",", ":")),
+        }
+    )
+    if letters:
+        addresses = [[letter.sender, letter.recipient, letter.kind] for letter in letters]
+        record["addresses"] = json.dumps(addresses)
+        record["bodies"] = [letter.body for letter in letters]
+    return record
+
+
+def decode_instruction(records: RecordDict) -> Instruction:
+    """The instruction in a message.
+
+    Raises:
+        WireError: if it is not one of this schema.
+    """
+    return _decode(records, Instruction, {"run": str, "round": int, "phase": str}, math.inf)
+
+
+def decode_reply(records: RecordDict, max_bytes: float) -> Reply:
+    """The reply in a message of at most `max_bytes`.
+
+    Raises:
+        WireError: if it is not a reply of this schema, too large, or not finite JSON.
+    """
+    return _decode(records, Reply, {"run": str, "round": int, "phase": str, "client": str}, max_bytes)
+
+
+def _decode(records: RecordDict, kind: type[R], fields: Mapping[str, type], max_bytes: float) -> R:
+    record = records.get(HEADER)
+    if not isinstance(record, ConfigRecord):
+        raise WireError(f"a message without a '{HEADER}' record is not one of fedtag's")
+    if record.get("schema") != SCHEMA_VERSION:
+        raise WireError(
+            f"schema version {record.get('schema')!r} is not {SCHEMA_VERSION}: install the same fedtag on all sides"
+        )
+    header = _parse(record.get("json"))
+    if header.get("kind") != kind.__name__:
+        raise WireError(f"expected a record of kind {kind.__name__}, got {header.get('kind')!r}")
+    for name, wanted in fields.items():
+        if type(header.get(name)) is not wanted:
+            raise WireError(f"field '{name}' of {kind.__name__} is not a {wanted.__name__}")
+    values = header.get("values")
+    if not isinstance(values, dict):
+        raise WireError("field 'values' is not a table")
+    content = Content(_tensors(records, max_bytes), values, _letters(record))
+    return kind(**{name: header[name] for name in fields}, content=content)
+
+
+def _parse(text: Any) -> dict[str, Any]:
+    if not isinstance(text, str) or len(text) > MAX_HEADER_BYTES:
+        raise WireError(f"the header is not text of at most {MAX_HEADER_BYTES} characters")
+
+    def refuse(constant: str) -> None:
+        raise WireError(f"the header holds {constant}; only finite numbers are allowed")
+
+    try:
+        header = json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"the header is not JSON: {error}") from None
+    if not isinstance(header, dict):
+        raise WireError("the header is not a table")
+    return header
+
+
+def _tensors(records: RecordDict, max_bytes: float) -> dict[str, Any]:
+    if TENSORS not in records:
+        return {}
+    arrays = records[TENSORS]
+    blob = arrays.get("blob") if isinstance(arrays, ArrayRecord) else None
+    if blob is None or blob.stype != STYPE:
+        raise WireError(f"tensors must travel as one {STYPE} array")
+    if len(blob.data) > max_bytes:
+        raise WireError(
+            f"{len(blob.data)} bytes of tensors exceed exchange.max-message-mb ({max_bytes / 2**20:g})"
+        )
+    try:
+        return safetensors.torch.load(blob.data)
+    except (safetensors.SafetensorError, ValueError, KeyError, RuntimeError) as error:
+        raise WireError(f"the tensors are not readable safetensors: {error}") from None
+
+
+def _letters(record: ConfigRecord) -> tuple[Letter, ...]:
+    if "addresses" not in record:
+        return ()
+    bodies = record.get("bodies")
+    try:
+        addresses = json.loads(cast(str, record["addresses"]))
+    except (TypeError, ValueError, RecursionError):
+        raise WireError("the letters' addresses are not JSON") from None
+    if not isinstance(bodies, list) or not isinstance(addresses, list) or len(bodies) != len(addresses):
+        raise WireError("letters and addresses differ in number")
+    letters = []
+    for address, body in zip(addresses, bodies, strict=True):
+        valid = (
+            isinstance(address, list) and len(address) == 3 and all(isinstance(part, str) for part in address)
+        )
+        if not valid or not isinstance(body, bytes):
+            raise WireError("a letter needs sender, recipient, kind and a body of bytes")
+        letters.append(Letter(*address, body))
+    return tuple(letters)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A message as the bytes that cross the network: Flower's content-addressed objects."""
+
+    root: str
+    objects: Mapping[str, bytes]
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire, without the framing of the transport."""
+        return sum(map(len, self.objects.values()))
+
+    def open(self) -> Message:
+        """Rebuild the message from its bytes."""
+        return cast(Message, inflate_object_from_contents(self.root, dict(self.objects)))
+
+
+def pack(message: Message) -> Parcel:
+    """Serialise a message exactly as Flower does before it sends it."""
+    with no_object_id_recompute():
+        objects = {key: value.deflate() for key, value in get_all_nested_objects(message).items()}
+        return Parcel(message.object_id, objects)

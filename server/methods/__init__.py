@@ -1,0 +1,1 @@
+"""The server's part of each method, one module or package each, found by name."""
