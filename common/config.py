@@ -172,6 +172,7 @@ class RunConfig(Section):
     ratio: Annotated[float, Field(gt=0, le=1)] = Field(0.08, description="condensed nodes / nodes")
     seed: Annotated[int, Field(ge=0)] = Field(0, description="of every random draw")
     out: str = Field("", description="run directory; empty: a new one under runs/ or FEDTAG_HOME")
+    resume: bool = Field(False, description="go on from the checkpoint in the run directory")
     device: str = Field("auto", description="auto, cpu, cuda, cuda:0, ...; a site's own setting wins")
     data: DataConfig = DataConfig()
     text: TextConfig = TextConfig()
@@ -230,7 +231,7 @@ class RunConfig(Section):
     def digest(self) -> str:
         """SHA-256 of the settings that decide results; where they run and are written does not count."""
         flat = self.to_flat()
-        for key in ("out", "device", "data.sites"):
+        for key in ("out", "resume", "device", "data.sites"):
             del flat[key]
         return hashlib.sha256(json.dumps(flat, sort_keys=True).encode()).hexdigest()
 

@@ -61,7 +61,7 @@ def decode_instruction(records: RecordDict) -> Instruction:
     Raises:
         WireError: if it is not one of this schema.
     """
-    return _decode(records, Instruction, {"run": str, "round": int, "phase": str}, math.inf)
+    return _decode(records, Instruction, {"run": str, "step": int, "round": int, "phase": str}, math.inf)
 
 
 def decode_reply(records: RecordDict, max_bytes: float) -> Reply:
@@ -70,7 +70,9 @@ def decode_reply(records: RecordDict, max_bytes: float) -> Reply:
     Raises:
         WireError: if it is not a reply of this schema, too large, or not finite JSON.
     """
-    return _decode(records, Reply, {"run": str, "round": int, "phase": str, "client": str}, max_bytes)
+    return _decode(
+        records, Reply, {"run": str, "step": int, "round": int, "phase": str, "client": str}, max_bytes
+    )
 
 
 def _decode(records: RecordDict, kind: type[R], fields: Mapping[str, type], max_bytes: float) -> R:
@@ -144,7 +146,7 @@ def _letters(record: ConfigRecord) -> tuple[Letter, ...]:
         )
         if not valid or not isinstance(body, bytes):
             raise WireError("a letter needs sender, recipient, kind and a body of bytes")
-        letters.append(Letter(*address, body))
+        letters.append(Letter(address[0], address[1], address[2], body))
     return tuple(letters)
 
 

@@ -47,9 +47,14 @@ class Content:
 
 @dataclass(frozen=True)
 class Instruction:
-    """From the server to one client: take part in a phase of a round."""
+    """From the server to one client: take part in a phase of a round.
+
+    `step` numbers the exchanges of a run from 1, so that a client can tell a repeated or resumed exchange
+    from a new one.
+    """
 
     run: str
+    step: int
     round: int
     phase: str
     content: Content
@@ -60,6 +65,7 @@ class Reply:
     """From a client to the server: what it contributes to the phase. `client` is the site's own name."""
 
     run: str
+    step: int
     round: int
     phase: str
     client: str

@@ -1,0 +1,204 @@
+"""The audit page: one self-contained HTML file with the evidence of many nodes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from client.evidence.highlight import pieces
+from client.evidence.packs import (
+    EvidencePack,
+    NodeId,
+    SelectedChunk,
+    SelectedNeighbour,
+    hop_name,
+    write_whole,
+)
+from client.evidence.verification import (
+    CHUNK_BUDGET,
+    HOP_BUDGETS,
+    SourceTexts,
+    chunk_violation,
+    pack_violations,
+)
+
+DEFAULT_LIMIT = 200
+_SNIPPET = 100
+_QUOTE = 1200
+
+
+def write_page(
+    packs: Sequence[EvidencePack],
+    node_ids: Sequence[NodeId],
+    texts: Sequence[str],
+    out: Path,
+    title: str,
+    limit: int = DEFAULT_LIMIT,
+    hop_budgets: Sequence[int] = HOP_BUDGETS,
+    chunk_budget: int = CHUNK_BUDGET,
+) -> None:
+    """Write the audit page of a site.
+
+    All packs are verified; the page shows those with violations first and then the others as they come,
+    up to the limit. The page holds texts of the institution: it is for readers inside it. It loads
+    nothing and sends nothing, and its content security policy lets no text of a node do so.
+
+    Args:
+        packs: the evidence, of one round as a rule.
+        node_ids, texts: the institution's nodes, in the same order.
+        out: the HTML file.
+        title: heading of the page.
+        limit: most nodes on the page, >= 0.
+        hop_budgets, chunk_budget: as in `verify`.
+    """
+    sources = SourceTexts(node_ids, texts)
+    checked = [(pack, pack_violations(pack, sources, hop_budgets, chunk_budget)) for pack in packs]
+    faulty = [entry for entry in checked if entry[1]]
+    shown = (faulty + [entry for entry in checked if not entry[1]])[:limit]
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"literal": _literal, "csp_hash": _csp_hash, "percent": _percent}
+    page = environment.get_template("page.html.j2").render(
+        title=title,
+        total=len(checked),
+        faulty=len(faulty),
+        rounds=sorted({pack.round for pack in packs}),
+        views=[_view(index, pack, faults, sources) for index, (pack, faults) in enumerate(shown, start=1)],
+    )
+    write_whole(out, page.encode("utf-8", "replace"))
+
+
+@dataclass(frozen=True)
+class _Span:
+    number: int  # 1 is the strongest
+    chunk: SelectedChunk
+    origin: str
+    fault: str | None
+    quote: str
+    cut: int  # characters of the quote that are not shown
+
+
+@dataclass(frozen=True)
+class _Source:
+    node: NodeId
+    origin: str
+    found: bool
+    size: int
+    spans: list[_Span]
+    pieces: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Neighbour:
+    entry: SelectedNeighbour
+    origin: str
+    snippet: str
+    spans: list[_Span]
+
+
+def _view(index: int, pack: EvidencePack, faults: Sequence[str], sources: SourceTexts) -> dict[str, Any]:
+    hops = {neighbour.node: neighbour.hop for neighbour in reversed(pack.neighbours)}
+    origins = {node: hop_name(hop) for node, hop in hops.items()}
+    ranked = sorted(pack.chunks, key=lambda chunk: -chunk.weight)
+    spans = [_span(number, chunk, pack, origins, sources) for number, chunk in enumerate(ranked, start=1)]
+    by_node: dict[NodeId, list[_Span]] = {}
+    for span in spans:
+        by_node.setdefault(span.chunk.node, []).append(span)
+    return {
+        "anchor": f"n{index}",
+        "pack": pack,
+        "faults": faults,
+        "right": None if pack.label is None else pack.label == pack.prediction,
+        "snippet": _snippet(sources.text(pack.node)),
+        "spans": spans,
+        "neighbours": [
+            _Neighbour(
+                entry, hop_name(entry.hop), _snippet(sources.text(entry.node)), by_node.get(entry.node, [])
+            )
+            for entry in sorted(pack.neighbours, key=lambda neighbour: (neighbour.hop, -neighbour.weight))
+        ],
+        "sources": [
+            _source(node, origins.get(node, "not selected"), own, sources) for node, own in by_node.items()
+        ],
+    }
+
+
+def _span(
+    number: int, chunk: SelectedChunk, pack: EvidencePack, origins: dict[NodeId, str], sources: SourceTexts
+) -> _Span:
+    text = sources.text(chunk.node) or ""
+    inside = 0 <= chunk.start <= chunk.end <= len(text)
+    quote = text[chunk.start : chunk.end] if inside else ""
+    return _Span(
+        number=number,
+        chunk=chunk,
+        origin=origins.get(chunk.node, "not selected"),
+        fault=chunk_violation(pack, chunk, sources),
+        quote=quote[:_QUOTE],
+        cut=max(len(quote) - _QUOTE, 0),
+    )
+
+
+def _source(node: NodeId, origin: str, spans: list[_Span], sources: SourceTexts) -> _Source:
+    text = sources.text(node)
+    size = len(text or "")
+    # A span outside the text has no place to mark; the list of spans says what is wrong with it.
+    usable = [span for span in spans if 0 <= span.chunk.start < span.chunk.end <= size]
+    parts = pieces(text or "", [(span.chunk.start, span.chunk.end) for span in usable])
+    return _Source(
+        node=node,
+        origin=origin,
+        found=text is not None,
+        size=size,
+        spans=spans,
+        pieces=[
+            {
+                "text": part.text,
+                "omitted": part.omitted,
+                "spans": [usable[j] for j in part.spans],
+                "begins": [usable[j] for j in part.begins],
+                "weight": min(sum(max(usable[j].chunk.weight, 0.0) for j in part.spans), 1.0),
+            }
+            for part in parts
+        ],
+    )
+
+
+def _snippet(text: str | None) -> str:
+    if text is None:
+        return "(not in the folder)"
+    words = " ".join(text[: 2 * _SNIPPET].split())
+    if not words:
+        return "(empty text)"
+    return words if len(words) <= _SNIPPET else words[:_SNIPPET].rstrip() + " …"
+
+
+def _literal(text: str) -> Markup:
+    """Escape a text so that an HTML parser gives back its exact characters.
+
+    A parser turns a bare carriage return into a line feed, so that it goes as a reference. HTML has no
+    form at all for NUL, which is shown by its symbol.
+    """
+    return Markup(str(escape(text)).replace("\r", "&#13;").replace("\0", "\u2400"))
+
+
+def _csp_hash(source: str) -> str:
+    """The source expression that allows exactly this inline script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+
+
+def _percent(value: float) -> str:
+    """A share in [0, 1] as a CSS width."""
+    return f"{100 * min(max(value, 0.0), 1.0):.1f}%"

@@ -1,0 +1,133 @@
+"""One node's evidence on a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from client.evidence.packs import EvidencePack, NodeId, SelectedChunk, hop_name
+from client.evidence.verification import SourceTexts, chunk_violation, pack_violations
+
+_BAR_CELLS = 20
+_LONGEST_QUOTE = 4000
+_LONGEST_NAME = 60
+
+
+def evidence_view(pack: EvidencePack, node_ids: Sequence[NodeId], texts: Sequence[str]) -> RenderableType:
+    """A Rich renderable of one pack: prediction, neighbours by hop, spans quoted word for word.
+
+    Quotes are plain text: neither Rich markup nor terminal control sequences in them take effect
+    (control characters and bidirectional overrides are shown as `\\xNN` and `\\uNNNN`).
+
+    Args:
+        pack: the evidence of the node.
+        node_ids, texts: the institution's nodes, against which each span is verified.
+    """
+    sources = SourceTexts(node_ids, texts)
+    parts: list[RenderableType] = [_headline(pack), Text()]
+    parts += [Rule("Selected neighbours", align="left", style="dim"), _neighbours(pack, sources), Text()]
+    parts.append(Rule("Selected text, strongest first", align="left", style="dim"))
+    if not pack.chunks:
+        parts.append(Text("No text was selected.", style="dim"))
+    for number, chunk in enumerate(sorted(pack.chunks, key=lambda item: -item.weight), start=1):
+        parts += _quote(number, pack, chunk, sources)
+    if pack.summary is not None:
+        parts += [Rule("Summary by the language model", align="left", style="dim"), _literal(pack.summary)]
+    violations = pack_violations(pack, sources)
+    if violations:
+        parts.append(Rule("Violations", align="left", style="red"))
+        parts += [_literal(sentence, style="red") for sentence in violations]
+    return Group(*parts)
+
+
+def _headline(pack: EvidencePack) -> Text:
+    line = Text.assemble(
+        "Node ", (_visible(str(pack.node)), "bold"), "  predicted ", (_visible(pack.prediction), "bold cyan")
+    )
+    line.append(f"  confidence {pack.confidence:.1%}")
+    if pack.label is not None:
+        right = pack.label == pack.prediction
+        line.append(
+            "  correct" if right else f"  wrong: the label is {_visible(pack.label)}",
+            style="green" if right else "red",
+        )
+    line.append(f"\nround {pack.round}, {pack.kind} node, model {_visible(pack.model[:16])}", style="dim")
+    if pack.evidence_share is not None:
+        line.append(f"\n{pack.evidence_share:.0%} of the score came through this evidence", style="dim")
+    return line
+
+
+def _neighbours(pack: EvidencePack, sources: SourceTexts) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("hop", no_wrap=True)
+    table.add_column("node", no_wrap=True)
+    table.add_column("weight in its hop", no_wrap=True)
+    table.add_column("its text begins", overflow="fold")
+    for neighbour in sorted(pack.neighbours, key=lambda item: (item.hop, -item.weight)):
+        text = sources.text(neighbour.node)
+        begins = "(not in the folder)" if text is None else " ".join(text[:_LONGEST_NAME].split())
+        table.add_row(
+            Text(f"{neighbour.hop} {hop_name(neighbour.hop)}"),
+            Text(_visible(str(neighbour.node))),
+            Text.assemble((_bar(neighbour.weight), "cyan"), f" {neighbour.weight:.3f}"),
+            Text(_visible(begins), style="dim"),
+        )
+    return table
+
+
+def _quote(
+    number: int, pack: EvidencePack, chunk: SelectedChunk, sources: SourceTexts
+) -> list[RenderableType]:
+    hops = [neighbour.hop for neighbour in pack.neighbours if neighbour.node == chunk.node]
+    origin = hop_name(hops[0]) if hops else "not a selected neighbour"
+    head = Text.assemble(
+        (f"{number} ", "bold"),
+        (_bar(chunk.weight), "cyan"),
+        f" {chunk.weight:.3f}  node ",
+        (_visible(str(chunk.node)), "bold"),
+        f" ({origin}), characters {chunk.start}–{chunk.end}  ",
+    )
+    fault = chunk_violation(pack, chunk, sources)
+    head.append(
+        "✓ verified" if fault is None else "✗ not verified", style="green" if fault is None else "red"
+    )
+    text = sources.text(chunk.node)
+    if text is None or not 0 <= chunk.start <= chunk.end <= len(text):
+        return [head, Text()]
+    quote = text[chunk.start : chunk.end]
+    body = Text(_visible(quote[:_LONGEST_QUOTE]))
+    if len(quote) > _LONGEST_QUOTE:
+        body.append(f" … {len(quote) - _LONGEST_QUOTE} more characters", style="dim")
+    return [head, Padding(body, (0, 0, 1, 2))]
+
+
+def _bar(weight: float) -> str:
+    filled = round(_BAR_CELLS * min(max(weight, 0.0), 1.0))
+    return "█" * filled + "░" * (_BAR_CELLS - filled)
+
+
+def _literal(text: str, style: str = "") -> Text:
+    return Text(_visible(text), style=style)
+
+
+def _visible(text: str) -> str:
+    """The text with every character escaped that could steer a terminal or reorder the line."""
+    return "".join(character if _harmless(character) else _escaped(character) for character in text)
+
+
+def _harmless(character: str) -> bool:
+    if character in "\n\t":
+        return True
+    if unicodedata.category(character) in ("Cc", "Cs"):
+        return False
+    return not ("\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069")
+
+
+def _escaped(character: str) -> str:
+    return f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"

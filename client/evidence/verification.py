@@ -1,0 +1,150 @@
+"""Proof that evidence is the institution's own, word for word, and within its budgets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from client.evidence.packs import EvidencePack, NodeId, SelectedChunk, text_digest
+
+HOP_BUDGETS = (1, 3, 2)
+CHUNK_BUDGET = 4
+_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome of `verify`.
+
+    Args:
+        checked: number of packs.
+        violations: one sentence each; empty if every pack holds.
+    """
+
+    checked: int
+    violations: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether there was no violation."""
+        return not self.violations
+
+
+class SourceTexts:
+    """The institution's texts by node identifier; digests are computed once, when first asked for."""
+
+    def __init__(self, node_ids: Sequence[NodeId], texts: Sequence[str]) -> None:
+        self._texts: dict[NodeId, str] = dict(zip(node_ids, texts, strict=True))
+        self._digests: dict[NodeId, str] = {}
+
+    def __contains__(self, node: NodeId) -> bool:
+        return node in self._texts
+
+    def text(self, node: NodeId) -> str | None:
+        """The node's text; None for an unknown node."""
+        return self._texts.get(node)
+
+    def digest(self, node: NodeId) -> str:
+        """SHA-256 of a known node's text."""
+        if node not in self._digests:
+            self._digests[node] = text_digest(self._texts[node])
+        return self._digests[node]
+
+
+def chunk_violation(pack: EvidencePack, chunk: SelectedChunk, sources: SourceTexts) -> str | None:
+    """What is wrong with one chunk, as the end of a sentence; None if it is literal.
+
+    Only the first fault is named: offsets into a text that has changed say nothing.
+    """
+    text = sources.text(chunk.node)
+    if text is None:
+        return f"comes from node {chunk.node!r}, which is not in the folder"
+    if all(neighbour.node != chunk.node for neighbour in pack.neighbours):
+        return f"comes from node {chunk.node!r}, which is not among the selected neighbours"
+    if sources.digest(chunk.node) != chunk.sha256:
+        return f"was taken from a text of node {chunk.node!r} with another SHA-256 than the present one"
+    if not 0 <= chunk.start <= chunk.end <= len(text):
+        return f"lies outside the {len(text)} characters of the text of node {chunk.node!r}"
+    if chunk.start == chunk.end:
+        return f"is empty in the text of node {chunk.node!r}"
+    return None
+
+
+def pack_violations(
+    pack: EvidencePack,
+    sources: SourceTexts,
+    hop_budgets: Sequence[int] = HOP_BUDGETS,
+    chunk_budget: int = CHUNK_BUDGET,
+) -> list[str]:
+    """Every rule that one pack breaks, one sentence each; arguments as in `verify`."""
+    subject = f"node {pack.node!r}, round {pack.round}"
+    found: list[str] = []
+    if pack.node not in sources:
+        found.append(f"{subject}: the node is not in the folder")
+    by_hop: dict[int, list[float]] = {}
+    for neighbour in pack.neighbours:
+        by_hop.setdefault(neighbour.hop, []).append(neighbour.weight)
+        if neighbour.node not in sources:
+            found.append(f"{subject}: the selected neighbour {neighbour.node!r} is not in the folder")
+        if neighbour.hop == 0 and neighbour.node != pack.node:
+            found.append(f"{subject}: hop 0 names node {neighbour.node!r} in place of the node itself")
+    for hop, weights in sorted(by_hop.items()):
+        budget = hop_budgets[hop] if 0 <= hop < len(hop_budgets) else 0
+        if len(weights) > budget:
+            found.append(
+                f"{subject}: the budget at hop {hop} is {budget}, but the pack has {len(weights)} there"
+            )
+        found += _weight_violations(f"{subject}: the weights at hop {hop}", weights)
+    for chunk in pack.chunks:
+        fault = chunk_violation(pack, chunk, sources)
+        if fault is not None:
+            found.append(f"{subject}: the chunk [{chunk.start}:{chunk.end}] {fault}")
+    if len(pack.chunks) > chunk_budget:
+        found.append(
+            f"{subject}: the budget of chunks is {chunk_budget}, but the pack has {len(pack.chunks)}"
+        )
+    found += _weight_violations(
+        f"{subject}: the weights of the chunks", [chunk.weight for chunk in pack.chunks]
+    )
+    return found
+
+
+def verify(
+    packs: Iterable[EvidencePack],
+    node_ids: Sequence[NodeId],
+    texts: Sequence[str],
+    hop_budgets: Sequence[int] = HOP_BUDGETS,
+    chunk_budget: int = CHUNK_BUDGET,
+) -> Verification:
+    """Check packs against the institution's own texts.
+
+    Each chunk's source exists, is one of the pack's selected neighbours, has the recorded SHA-256, and
+    holds the span; weights are non-negative and sum to 1 (within 1e-4) per hop and over the chunks,
+    where there are any; budgets hold.
+
+    Args:
+        packs: of any rounds.
+        node_ids, texts: the institution's nodes, in the same order.
+        hop_budgets: most neighbours at hop 0, 1, 2, ...; further hops have none.
+        chunk_budget: most chunks in a pack.
+    """
+    sources = SourceTexts(node_ids, texts)
+    checked = 0
+    violations: list[str] = []
+    for pack in packs:
+        checked += 1
+        violations += pack_violations(pack, sources, hop_budgets, chunk_budget)
+    return Verification(checked, tuple(violations))
+
+
+def _weight_violations(subject: str, weights: Sequence[float]) -> list[str]:
+    if not weights:
+        return []
+    unusable = [weight for weight in weights if not (math.isfinite(weight) and weight >= 0)]
+    if unusable:
+        return [f"{subject} include {unusable[0]:.6g}, but a weight is finite and not negative"]
+    total = math.fsum(weights)
+    if abs(total - 1) > _TOLERANCE:
+        return [f"{subject} sum to {total:.6g}, not to 1"]
+    return []

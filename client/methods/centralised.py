@@ -1,0 +1,7 @@
+"""Centralised training: FedAvg with one client that holds the whole graph, cross-client edges included."""
+
+from __future__ import annotations
+
+from client.methods.fedavg import FedAvg
+
+METHOD = FedAvg()

@@ -1,0 +1,49 @@
+"""FedAvg (McMahan et al., 2017): train the received model on the full local graph, upload the difference.
+
+With train.prox-mu above 0 it is FedProx (Li et al., 2020).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from client.train.classifier import fresh_backbone, score_backbone, train_backbone
+from common.models.parameters import difference, fingerprint, load_parameters, parameters_of
+from common.wire.records import Content, Instruction, prefixed
+
+if TYPE_CHECKING:
+    from client.session import Session
+
+
+class FedAvg:
+    """The client of FedAvg. Phases: `train` (score the received model, then train it) and `close` (score it)."""
+
+    def respond(self, instruction: Instruction, session: Session) -> Content:
+        model = fresh_backbone(session)
+        received = instruction.content.section("model")
+        if received:
+            load_parameters(model, received)
+        start = parameters_of(model)
+        tensors: dict[str, Tensor] = {}
+        values: dict[str, object] = {"sizes": session.sizes}
+        if instruction.content.values.get("evaluate"):
+            scored = instruction.content.section("average")
+            if scored:
+                load_parameters(model, scored)
+            tensors |= prefixed("scores", score_backbone(session, model, "graph"))
+            load_parameters(model, start)
+        if instruction.phase == "train":
+            if not received:
+                values["initial"] = fingerprint(start)
+            training = train_backbone(session, model, instruction.round)
+            if training is not None:
+                values["training"] = {"loss": training.loss, "steps": training.steps}
+                tensors |= prefixed("update", difference(parameters_of(model), start))
+                if instruction.content.values.get("evaluate_local"):
+                    tensors |= prefixed("scores", score_backbone(session, model, "local"))
+        return Content(tensors, values)
+
+
+METHOD = FedAvg()

@@ -1,0 +1,35 @@
+"""Isolated training: every client trains a model of its own and uploads scores only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from client.train.classifier import fresh_backbone, score_backbone, train_backbone
+from common.models.parameters import load_parameters, parameters_of
+from common.wire.records import Content, Instruction, prefixed
+
+if TYPE_CHECKING:
+    from client.session import Session
+
+
+class Isolated:
+    """The client without a federation. Its model stays in its state folder from round to round."""
+
+    def respond(self, instruction: Instruction, session: Session) -> Content:
+        model = fresh_backbone(session)
+        remembered = session.remembered()
+        if remembered is not None:
+            load_parameters(model, remembered.tensors)
+        values: dict[str, object] = {"sizes": session.sizes}
+        tensors = {}
+        if instruction.content.values.get("evaluate"):
+            tensors = prefixed("scores", score_backbone(session, model, "graph"))
+        if instruction.phase == "train":
+            training = train_backbone(session, model, instruction.round)
+            if training is not None:
+                values["training"] = {"loss": training.loss, "steps": training.steps}
+            session.remember(parameters_of(model), {})
+        return Content(tensors, values)
+
+
+METHOD = Isolated()

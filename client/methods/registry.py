@@ -1,0 +1,37 @@
+"""Methods on the client's side, found by name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Protocol, cast
+
+from common.errors import ConfigError
+from common.wire.records import Content, Instruction
+
+if TYPE_CHECKING:
+    from client.session import Session
+
+
+class ClientMethod(Protocol):
+    """What a client does when an instruction of a phase arrives.
+
+    It is a plain object without memory: what must last from one message to the next goes through
+    `session.remembered` and `session.remember`.
+    """
+
+    def respond(self, instruction: Instruction, session: Session) -> Content:
+        """Carry out the phase and return the contribution."""
+        ...
+
+
+def client_method(name: str) -> ClientMethod:
+    """The method in the module `client.methods.NAME`, under the name METHOD.
+
+    Raises:
+        ConfigError: if there is no such module.
+    """
+    module = f"client.methods.{name}"
+    if name == "registry" or importlib.util.find_spec(module) is None:
+        raise ConfigError(f"method '{name}' is unknown on this site; use a method that `fedtag --help` lists")
+    return cast(ClientMethod, importlib.import_module(module).METHOD)

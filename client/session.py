@@ -1,0 +1,152 @@
+"""A client during a run: its data, loaded when first needed, and what lasts between messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from client.data.folder import read_folder
+from client.data.text_graph import TextGraph
+from client.methods.registry import client_method
+from client.site import Site
+from client.state import Remembered, StateStore
+from client.text.bank import TextBank
+from client.text.node_texts import text_bank
+from common.config import RunConfig
+from common.graph import Adjacency, Graph
+from common.wire.records import Content, Instruction, Reply
+
+FOLDER_FEATURES = "features.npy"
+
+
+class Session:
+    """One site in one run.
+
+    It may serve a single message or all of a run: everything it holds is derived from the site's folder,
+    the settings and the state on disk.
+    """
+
+    def __init__(self, site: Site, config: RunConfig) -> None:
+        self.site = site
+        self.config = config
+        self.timings: dict[str, float] = {}
+        self.encoded: dict[str, int] = {"chunks": 0, "tokens": 0}
+        self._instruction: Instruction | None = None
+
+    def respond(self, instruction: Instruction) -> Reply:
+        """Carry out an instruction of the run's method."""
+        self.timings = {}
+        self._instruction = instruction
+        content = client_method(self.config.method).respond(instruction, self)
+        values = dict(content.values)
+        values["seconds"] = {phase: round(seconds, 6) for phase, seconds in self.timings.items()}
+        if instruction.content.values.get("introduce"):
+            values["introduction"] = self.introduction()
+        content = Content(content.tensors, values, content.letters)
+        return Reply(
+            instruction.run, instruction.step, instruction.round, instruction.phase, self.site.name, content
+        )
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Add the duration of a block to the phase's time in this message."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.timings[phase] = self.timings.get(phase, 0.0) + time.perf_counter() - start
+
+    def introduction(self) -> dict[str, Any]:
+        """What all clients must agree upon, and what was encoded."""
+        return {
+            "classes": list(self.data.classes),
+            "dimension": self.graph.x.shape[1],
+            "features": self.bank_source,
+            "encoded_chunks": self.encoded["chunks"],
+            "encoded_tokens": self.encoded["tokens"],
+        }
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Counts of nodes, which the server needs for weights and pooling."""
+        graph = self.graph
+        return {
+            "nodes": graph.num_nodes,
+            "train_nodes": int(graph.train_mask.sum()),
+            "val_nodes": int(graph.val_mask.sum()),
+            "test_nodes": int(graph.test_mask.sum()),
+        }
+
+    @cached_property
+    def device(self) -> torch.device:
+        """The device that computes."""
+        name = self.site.device
+        if name == "auto":
+            name = "cuda" if torch.cuda.is_available() else "cpu"
+        return torch.device(name)
+
+    @cached_property
+    def data(self) -> TextGraph:
+        """The site's folder; a client without training nodes takes part like any other."""
+        with self.timed("load"):
+            return read_folder(self.site.folder, require_training=False).graph
+
+    @cached_property
+    def bank(self) -> TextBank:
+        """Chunk and document vectors, encoded or taken from the cache."""
+        with self.timed("encode"):
+            build = text_bank(self.data, self.config.text, str(self.device), self.site)
+            self.encoded = {"chunks": build.encoded_chunks, "tokens": build.encoded_tokens}
+            return build.bank
+
+    @property
+    def bank_source(self) -> str:
+        """Where features come from; clients with different sources cannot share a model."""
+        return FOLDER_FEATURES if self.data.features is not None else f"encoder {self.config.text.encoder}"
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The full local graph with the node features of a plain backbone, on the device."""
+        view = self.config.text.view
+        document, chunks = self.bank.document, self.bank.pooled(self.config.text.pool_sharpness)
+        features = {"document": document, "chunks": chunks, "both": (document + chunks) / 2}[view]
+        return self.data.to_graph(features).to(self.device)
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """Propagation over the full local graph, by which models are scored."""
+        return self.graph.adjacency()
+
+    @cached_property
+    def training_graph(self) -> Graph:
+        """The graph that training may see: without the test nodes' edges if training is inductive."""
+        return (
+            self.graph.without_edges_of(self.graph.test_mask) if self.config.train.inductive else self.graph
+        )
+
+    @cached_property
+    def training_adjacency(self) -> Adjacency:
+        """Propagation over the training graph."""
+        return self.training_graph.adjacency() if self.config.train.inductive else self.adjacency
+
+    def remembered(self) -> Remembered | None:
+        """What the method saved before this step."""
+        instruction = self._current()
+        return StateStore(self.site.state, instruction.run).load_before(instruction.step)
+
+    def remember(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Save what the method needs at a later step."""
+        instruction = self._current()
+        StateStore(self.site.state, instruction.run).save(
+            instruction.round, instruction.step, tensors, values
+        )
+
+    def _current(self) -> Instruction:
+        assert self._instruction is not None, "a session remembers only while it responds"
+        return self._instruction

@@ -1,0 +1,71 @@
+"""Where an institution keeps what belongs to a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.errors import ConfigError
+
+NAME = re.compile(r"[\w][\w .@-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Site:
+    """One institution's place on its own machine.
+
+    Args:
+        name: how the federation calls it: 1 to 64 letters, digits, spaces or any of . _ @ -
+        folder: its nodes and edges.
+        workspace: evidence/ and state/ are written here.
+        cache: encoded texts and summaries; may be shared by sites on one machine.
+        device: auto, cpu, cuda, cuda:0, ...
+    """
+
+    name: str
+    folder: Path
+    workspace: Path
+    cache: Path
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"site name {self.name!r}: use 1 to 64 letters, digits, spaces or . _ @ -, "
+                "starting with a letter or a digit"
+            )
+
+    @property
+    def evidence(self) -> Path:
+        """The folder of evidence packs."""
+        return self.workspace / "evidence"
+
+    @property
+    def state(self) -> Path:
+        """The folder of what outlives a message."""
+        return self.workspace / "state"
+
+
+def site_from_node_config(node: Mapping[str, object], device: str) -> Site:
+    """The site that a SuperNode's --node-config describes: data, and optionally name, workspace, cache, device.
+
+    Raises:
+        ConfigError: without data, or if data is not a folder.
+    """
+    if "data" not in node:
+        raise ConfigError(
+            "this SuperNode has no data: start it with --node-config \"data='/path/to/folder'\""
+        )
+    folder = Path(str(node["data"])).expanduser()
+    if not folder.is_dir():
+        raise ConfigError(f"the data folder {folder} does not exist; correct data in --node-config")
+    workspace = Path(str(node.get("workspace", folder))).expanduser()
+    return Site(
+        name=str(node.get("name", folder.resolve().name)),
+        folder=folder,
+        workspace=workspace,
+        cache=Path(str(node.get("cache", workspace / "cache"))).expanduser(),
+        device=str(node.get("device", device)),
+    )

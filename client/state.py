@@ -1,0 +1,91 @@
+"""What a client must remember from one message to the next, on disk, because each may run in a new process."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from common.errors import RunError
+
+FILE = re.compile(r"round-(\d+)-step-(\d+)\.safetensors")
+KEPT_ROUNDS = 2
+KEPT_RUNS = 4
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What was saved at one step."""
+
+    tensors: Mapping[str, Tensor]
+    values: Mapping[str, Any]
+
+
+class StateStore:
+    """Snapshots of one run, one file a step; the newest one before a step is the state at that step.
+
+    A server that resumes from an earlier round finds the snapshot which belonged to it, so that a resumed
+    run equals an uninterrupted one. Snapshots of the last two rounds are kept, and the newest older one.
+
+    Args:
+        folder: the site's state folder.
+        run: the run's identifier; the states of different runs never meet.
+    """
+
+    def __init__(self, folder: Path, run: str) -> None:
+        self.folder = folder / run
+
+    def load_before(self, step: int) -> Remembered | None:
+        """The newest snapshot saved before `step`; None if there is none.
+
+        Raises:
+            RunError: if the file is damaged.
+        """
+        earlier = [entry for entry in self._entries() if entry[1] < step]
+        if not earlier:
+            return None
+        path = max(earlier, key=lambda entry: entry[1])[2]
+        try:
+            with safetensors.safe_open(path, framework="pt") as file:
+                values = json.loads((file.metadata() or {})["values"])
+                return Remembered({name: file.get_tensor(name) for name in file.keys()}, values)  # noqa: SIM118
+        except (safetensors.SafetensorError, OSError, ValueError, KeyError) as error:
+            raise RunError(f"{path} is damaged ({error}); delete it and start the run again") from error
+
+    def save(
+        self, round_number: int, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, Any]
+    ) -> None:
+        """Write the snapshot of a step atomically and drop those that no resumption can need."""
+        if not self.folder.is_dir():
+            self.folder.mkdir(parents=True)
+            self._forget_old_runs()
+        path = self.folder / f"round-{round_number:05d}-step-{step:06d}.safetensors"
+        partial = path.with_suffix(".tmp")
+        owned = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        metadata = {"values": json.dumps(dict(values), allow_nan=False)}
+        partial.write_bytes(safetensors.torch.save(owned, metadata=metadata))
+        partial.replace(path)
+        old = sorted(entry for entry in self._entries() if entry[0] < round_number - KEPT_ROUNDS)
+        aborted = [entry for entry in self._entries() if entry[1] > step]
+        for _, _, obsolete in [*old[:-1], *aborted]:
+            obsolete.unlink(missing_ok=True)
+
+    def _entries(self) -> list[tuple[int, int, Path]]:
+        matches = ((FILE.fullmatch(path.name), path) for path in self.folder.glob("*.safetensors"))
+        return [(int(match[1]), int(match[2]), path) for match, path in matches if match]
+
+    def _forget_old_runs(self) -> None:
+        runs = sorted(
+            (path for path in self.folder.parent.iterdir() if path.is_dir() and path != self.folder),
+            key=lambda path: path.stat().st_mtime,
+        )
+        for obsolete in runs[: -(KEPT_RUNS - 1)]:
+            shutil.rmtree(obsolete, ignore_errors=True)

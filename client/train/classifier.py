@@ -1,0 +1,49 @@
+"""Training and scoring of a plain backbone on the full local graph."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from client.session import Session
+from client.train.optimisation import Training, optimise, optimiser
+from client.train.scoring import score_tensors, subset_tallies
+from common.models.assembly import initial_backbone
+from common.models.backbone import Backbone
+from common.randomness import torch_generator
+
+
+def fresh_backbone(session: Session) -> Backbone:
+    """The run's initial backbone on the session's device."""
+    graph, config = session.graph, session.config
+    return initial_backbone(config.model, graph.x.shape[1], graph.num_classes, config.seed).to(session.device)
+
+
+def train_backbone(session: Session, model: Backbone, round_number: int) -> Training | None:
+    """Local epochs of cross-entropy on the training nodes, in place; None without any training node."""
+    config = session.config.train
+    graph, adjacency = session.training_graph, session.training_adjacency
+    if not bool(graph.train_mask.any()):
+        return None
+    generator = torch_generator(
+        session.config.seed, round_number, session.site.name, "dropout", device=session.device
+    )
+    labels = graph.y[graph.train_mask]
+
+    def loss() -> Tensor:
+        logits = model(graph.x, adjacency, generator)
+        return functional.cross_entropy(logits[graph.train_mask], labels)
+
+    stepper = optimiser(
+        model.parameters(), config.optimizer, config.learning_rate, config.momentum, config.weight_decay
+    )
+    with session.timed("train"):
+        return optimise(model, loss, stepper, config.epochs, config.prox_mu)
+
+
+def score_backbone(session: Session, model: Backbone, path: str) -> dict[str, Tensor]:
+    """Counts of the model on the full local graph, under a name of the way of scoring."""
+    with session.timed("score"), torch.no_grad():
+        logits = model(session.graph.x, session.adjacency)
+        return score_tensors(path, subset_tallies(logits, session.graph))

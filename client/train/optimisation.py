@@ -1,0 +1,57 @@
+"""Local optimisation: some epochs of full-batch steps from the received model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a client did: the loss of its last step, without the proximal term, and the number of steps."""
+
+    loss: float
+    steps: int
+
+
+def optimiser(
+    parameters: Iterable[nn.Parameter], kind: str, rate: float, momentum: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """A fresh optimiser: `adam` or `sgd`."""
+    if kind == "adam":
+        return torch.optim.Adam(parameters, lr=rate, weight_decay=weight_decay, fused=True)
+    return torch.optim.SGD(parameters, lr=rate, momentum=momentum, weight_decay=weight_decay, fused=True)
+
+
+def optimise(
+    model: nn.Module,
+    loss: Callable[[], Tensor],
+    stepper: torch.optim.Optimizer,
+    epochs: int,
+    prox_mu: float = 0.0,
+) -> Training:
+    """Minimise loss() + prox_mu / 2 ‖w − w_start‖² (FedProx, Li et al., 2020) by `epochs` steps, in place.
+
+    Args:
+        model: changed in place; its values on entry are w_start.
+        loss: the loss of the model as it stands, one full batch.
+        stepper: optimiser over the model's parameters.
+        epochs: at least 1.
+        prox_mu: at least 0.
+    """
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    start = [parameter.detach().clone() for parameter in trainable] if prox_mu else []
+    value = torch.zeros(())
+    for _ in range(epochs):
+        stepper.zero_grad(set_to_none=True)
+        value = loss()
+        objective = value
+        if prox_mu:
+            distance = sum(((w - w0) ** 2).sum() for w, w0 in zip(trainable, start, strict=True))
+            objective = value + prox_mu / 2 * distance
+        objective.backward()
+        stepper.step()
+    return Training(float(value.detach()), epochs)

@@ -1,0 +1,130 @@
+"""Sets of different sizes, one per row, in compressed form, and reductions over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """One set of ids per row.
+
+    Row i is `index[ptr[i]:ptr[i + 1]]`: distinct, ascending; it may be empty. Values that belong to the
+    entries (scores, weights) are plain tensors aligned with `index`.
+    """
+
+    ptr: Int[Tensor, " pointers"]
+    index: Int[Tensor, " entries"]
+
+    @classmethod
+    def from_pairs(cls, row: Int[Tensor, " pairs"], index: Int[Tensor, " pairs"], num_rows: int) -> Ragged:
+        """The sets of the pairs (row, id), in any order; repeated pairs count once."""
+        if row.numel() == 0:
+            return cls(row.new_zeros(num_rows + 1), index)
+        span = int(index.max()) + 1
+        key = torch.unique(row * span + index, sorted=True)
+        row, index = key // span, key % span
+        width = torch.bincount(row, minlength=num_rows)
+        return cls(torch.cat([width.new_zeros(1), width.cumsum(0)]), index)
+
+    @classmethod
+    def singletons(cls, index: Int[Tensor, " rows"]) -> Ragged:
+        """One id in each row."""
+        return cls(torch.arange(index.numel() + 1, device=index.device), index)
+
+    @property
+    def num_rows(self) -> int:
+        return self.ptr.numel() - 1
+
+    @property
+    def width(self) -> Int[Tensor, " rows"]:
+        """The size of each row's set."""
+        return self.ptr.diff()
+
+    @cached_property
+    def row(self) -> Int[Tensor, " entries"]:
+        """The row of each entry."""
+        return row_of_entries(self.ptr)
+
+    def to(self, device: torch.device | str) -> Ragged:
+        return Ragged(self.ptr.to(device), self.index.to(device))
+
+    def entries_of(self, rows: Int[Tensor, " chosen"]) -> Int[Tensor, " chosen_entries"]:
+        """Positions in `index` of the entries of the given rows, row after row."""
+        return concatenated_ranges(self.ptr[rows], self.width[rows])
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> Ragged:
+        """The given rows, in the given order."""
+        width = self.width[rows]
+        return Ragged(torch.cat([width.new_zeros(1), width.cumsum(0)]), self.index[self.entries_of(rows)])
+
+    def filter(self, keep: Bool[Tensor, " entries"]) -> Ragged:
+        """The same rows with the kept entries only."""
+        kept = torch.cat([self.ptr.new_zeros(1), keep.long().cumsum(0)])
+        return Ragged(kept[self.ptr], self.index[keep])
+
+    def compact(self) -> tuple[Int[Tensor, " distinct"], Ragged]:
+        """The distinct ids, ascending, and the same sets as positions among them.
+
+        What is computed per id is then computed only for the ids that occur.
+        """
+        ids, position = torch.unique(self.index, sorted=True, return_inverse=True)
+        return ids, Ragged(self.ptr, position)
+
+
+def merge(*parts: Ragged) -> Ragged:
+    """The union, row by row, of sets over the same rows."""
+    row = torch.cat([part.row for part in parts])
+    return Ragged.from_pairs(row, torch.cat([part.index for part in parts]), parts[0].num_rows)
+
+
+def row_of_entries(ptr: Int[Tensor, " pointers"]) -> Int[Tensor, " entries"]:
+    """The row of each entry of a compressed layout."""
+    rows = torch.arange(ptr.numel() - 1, device=ptr.device)
+    return torch.repeat_interleave(rows, ptr.diff())
+
+
+def concatenated_ranges(
+    start: Int[Tensor, " ranges"], width: Int[Tensor, " ranges"]
+) -> Int[Tensor, " total"]:
+    """start[0], start[0] + 1, … (width[0] numbers), start[1], … one range after the other."""
+    offset = start - (width.cumsum(0) - width)
+    shift = torch.repeat_interleave(offset, width)
+    return shift + torch.arange(shift.numel(), device=start.device)
+
+
+def segment_sum(
+    values: Float[Tensor, " entries"], row: Int[Tensor, " entries"], num_rows: int
+) -> Float[Tensor, " rows"]:
+    """The sum of the values of each row; 0 for an empty one."""
+    return values.new_zeros(num_rows).index_add(0, row, values)
+
+
+def segment_max(
+    values: Float[Tensor, " entries"], row: Int[Tensor, " entries"], num_rows: int
+) -> Float[Tensor, " rows"]:
+    """The largest value of each row; -inf for an empty one."""
+    start = values.new_full((num_rows,), -torch.inf)
+    return start.scatter_reduce(0, row, values, "amax")
+
+
+def segment_softmax(
+    scores: Float[Tensor, " entries"], row: Int[Tensor, " entries"], num_rows: int
+) -> Float[Tensor, " entries"]:
+    """The softmax of the scores within each row."""
+    weight = (scores - segment_max(scores.detach(), row, num_rows)[row]).exp()
+    return weight / segment_sum(weight, row, num_rows)[row]
+
+
+def segment_rank(values: Float[Tensor, " entries"], ptr: Int[Tensor, " pointers"]) -> Int[Tensor, " entries"]:
+    """The place of each entry in its row by decreasing value, from 0; ties by position."""
+    row = row_of_entries(ptr)
+    order = torch.sort(values, descending=True, stable=True).indices
+    order = order[torch.sort(row[order], stable=True).indices]
+    place = torch.arange(values.numel(), device=values.device) - ptr[row]
+    return torch.empty_like(place).scatter(0, order, place)

@@ -1,0 +1,29 @@
+"""The Flower ServerApp: settings from the run configuration, results in a run directory."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the configured method over the nodes of the grid."""
+    from common.config import RunConfig
+    from server.progress import LineProgress
+    from server.rounds import Rounds
+    from server.tracking.run_directory import RunDirectory
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    config = RunConfig.from_flat(context.run_config)
+    home = Path(os.environ.get("FEDTAG_HOME", Path.home() / ".fedtag"))
+    path = Path(config.out) if config.out else home / "runs" / f"{config.method}-{context.run_id}"
+    progress = LineProgress()
+    progress.note(f"results go to {path}")
+    Rounds(grid, config, RunDirectory(path, resume=config.resume), progress).run()

@@ -1,0 +1,83 @@
+"""The end of a run: summary, released model, model card, report."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import statistics
+from importlib import metadata
+from pathlib import Path
+
+from common.config import RunConfig
+from common.models.parameters import fingerprint
+from server.ledger import Traffic
+from server.methods.registry import ServerMethod
+from server.report.page import write_report
+from server.standing import Standing
+from server.tracking.model_card import write_model_card
+from server.tracking.rows import RoundRow, Summary
+from server.tracking.run_directory import RunDirectory
+
+PACKAGES = ("flwr", "torch", "torch-geometric", "sentence-transformers", "transformers", "numpy")
+
+
+def conclude(
+    directory: RunDirectory, config: RunConfig, method: ServerMethod, standing: Standing, closing: Traffic
+) -> Summary:
+    """Write everything that a finished run has beside its rows; the model is that of the best round.
+
+    `closing` is the traffic of the last exchange, which belongs to no round.
+    """
+    assert standing.agreement is not None
+    rows = directory.read_rounds()
+    summary = summarise(rows, config, method, standing, closing)
+    if standing.best:
+        card = {
+            "method": config.method,
+            "round": standing.best_round,
+            "fingerprint": fingerprint(standing.best),
+            "classes": list(standing.agreement.classes),
+            "dimension": standing.agreement.dimension,
+            "features": standing.agreement.features,
+            "model": config.model.model_dump(by_alias=True),
+            "text": config.text.model_dump(by_alias=True),
+        }
+        directory.write_model(standing.best, card)
+    directory.write_summary(summary)
+    write_model_card(directory)
+    write_report([directory.path], directory.path / "report.html")
+    return summary
+
+
+def summarise(
+    rows: list[RoundRow], config: RunConfig, method: ServerMethod, standing: Standing, closing: Traffic
+) -> Summary:
+    """The figures of a run; those of the best round are at the round that validation chose."""
+    best = next((row for row in rows if row.round == standing.best_round), None)
+    last = rows[-1] if rows else None
+    tokens = standing.tokens
+    seconds = [row.seconds for row in rows]
+    return Summary(
+        method=config.method,
+        data=Path(config.data.source).name if config.data.source else "",
+        clients=max((row.clients_ok for row in rows), default=0),
+        rounds=len(rows),
+        ratio=config.ratio if method.condenses else None,
+        seed=config.seed,
+        best_round=standing.best_round,
+        val_accuracy=best.val_accuracy if best else None,
+        test_accuracy=best.test_accuracy if best else None,
+        test_macro_f1=best.test_macro_f1 if best else None,
+        test_ece=best.test_ece if best else None,
+        last_test_accuracy=last.test_accuracy if last else None,
+        bytes_up=sum(row.bytes_up for row in rows) + closing.up,
+        bytes_down=sum(row.bytes_down for row in rows) + closing.down,
+        encoder_tokens=tokens.get("encoder"),
+        llm_tokens=tokens.get("llm"),
+        llm_tokens_full_text=tokens.get("llm_full_text"),
+        llm_tokens_two_hop=tokens.get("llm_two_hop"),
+        seconds=sum(seconds),
+        seconds_per_round=statistics.median(seconds) if seconds else None,
+        peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        versions={"python": platform.python_version()} | {name: metadata.version(name) for name in PACKAGES},
+    )

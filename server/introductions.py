@@ -1,0 +1,52 @@
+"""Introductions: what clients must have in common before their updates can be added."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from common.errors import WireError
+from server.methods.registry import Agreement
+
+
+def parse_introduction(values: Mapping[str, Any]) -> Agreement:
+    """The introduction in a reply.
+
+    Raises:
+        WireError: if it is missing or malformed.
+    """
+    told = values.get("introduction")
+    if not isinstance(told, dict):
+        raise WireError("the client did not introduce itself")
+    classes, dimension, features = told.get("classes"), told.get("dimension"), told.get("features")
+    if not isinstance(classes, list) or not classes or not all(isinstance(name, str) for name in classes):
+        raise WireError("the introduction does not name the classes")
+    if type(dimension) is not int or dimension < 1 or not isinstance(features, str):
+        raise WireError("the introduction does not say what the features are")
+    return Agreement(tuple(classes), dimension, features)
+
+
+def majority(introductions: Mapping[str, Agreement]) -> Agreement:
+    """What most clients have in common; of equally many, that of the first client by name."""
+    counts = Counter(introductions[client] for client in sorted(introductions))
+    most = max(counts.values())
+    return next(
+        introductions[client] for client in sorted(introductions) if counts[introductions[client]] == most
+    )
+
+
+def disagreement(own: Agreement, agreed: Agreement) -> str | None:
+    """In which point a client differs from the federation, and the remedy; None if in none."""
+    if own.classes != agreed.classes:
+        return (
+            f"its classes {json.dumps(own.classes[:6])} are not the federation's {json.dumps(agreed.classes[:6])}: "
+            "agree on one ordered list in meta.json"
+        )
+    if own.features != agreed.features or own.dimension != agreed.dimension:
+        return (
+            f"its features ({own.features}, {own.dimension} dimensions) are not the federation's "
+            f"({agreed.features}, {agreed.dimension}): use the same encoder everywhere"
+        )
+    return None

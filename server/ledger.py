@@ -1,0 +1,215 @@
+"""What one exchange adds to the run's records: pooled scores, a row for each client, disclosures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from common.scores import Tally, pooled
+from common.wire.records import Content, Instruction, Reply
+from server.methods.registry import Kind
+from server.screening import tallies
+from server.tracking.rows import ClientRow, Disclosure, RoundRow
+
+SERVER = "server"
+COMMON_KINDS: Mapping[str, Kind] = {
+    "best": Kind("the global model of the best round so far"),
+    "scores": Kind("right and wrong predictions by class, and confidences in 15 bins"),
+    "sizes": Kind("numbers of nodes: all, training, validation, test"),
+    "training": Kind("the loss of the last local step and the number of steps"),
+    "introduction": Kind("names of the classes, kind and dimension of features, chunks and tokens encoded"),
+    "initial": Kind("fingerprint of the parameters that the seed gives"),
+    "seconds": Kind("durations of the local phases"),
+    "condensation": Kind("share of nodes that was trained on"),
+    "tokens": Kind("numbers of language model tokens"),
+}
+UNNAMED = Kind("settings of the exchange")
+
+
+@dataclass
+class Traffic:
+    """Bytes on the wire in a round."""
+
+    up: int = 0
+    down: int = 0
+
+
+@dataclass(frozen=True)
+class PooledScores:
+    """The scores of a model over all clients, by the way of scoring that is best on validation."""
+
+    path: str
+    val: Tally
+    test: Tally
+
+
+def pool_scores(replies: Mapping[str, Reply], paths: Iterable[str]) -> PooledScores | None:
+    """Sum the clients' counts for each path and take the path with the best validation accuracy.
+
+    The first of equal paths wins; a federation without validation nodes takes the first. None if no client
+    scored.
+    """
+    best: PooledScores | None = None
+    for path in paths:
+        counts = [tallies(reply, path) for reply in replies.values()]
+        val = pooled(count["val"] for count in counts if count)
+        test = pooled(count["test"] for count in counts if count)
+        if val is None or test is None:
+            continue
+        if best is None or (val.accuracy or 0.0) > (best.val.accuracy or 0.0):
+            best = PooledScores(path, val, test)
+    return best
+
+
+def with_scores(row: RoundRow, scores: PooledScores | None) -> RoundRow:
+    """The row of a round, completed by the scores of its model."""
+    if scores is None:
+        return row
+    return replace(
+        row,
+        val_accuracy=scores.val.accuracy,
+        test_accuracy=scores.test.accuracy,
+        test_macro_f1=scores.test.macro_f1,
+        val_macro_f1=scores.val.macro_f1,
+        test_ece=scores.test.calibration_error,
+    )
+
+
+def training_row(
+    round_number: int,
+    replies: Mapping[str, Reply],
+    failures: Mapping[str, str],
+    seconds_by_phase: Mapping[str, float],
+    traffic: Traffic,
+    empty: bool,
+) -> RoundRow:
+    """The row of a round before its model is scored; the training loss is the mean over training nodes."""
+    told = [reply.content.values for reply in replies.values()]
+    losses = [
+        (values["sizes"]["train_nodes"], values["training"]["loss"])
+        for values in told
+        if "training" in values
+    ]
+    trained = sum(nodes for nodes, _ in losses)
+    condensed = [values["condensation"] for values in told if "condensation" in values]
+    nodes = sum(entry["nodes"] for entry in condensed)
+    local = pool_scores(replies, ["local"])
+    return RoundRow(
+        round=round_number,
+        train_loss=sum(nodes * loss for nodes, loss in losses) / trained if trained else None,
+        val_accuracy=None,
+        test_accuracy=None,
+        test_macro_f1=None,
+        seconds=sum(seconds_by_phase.values()),
+        seconds_by_phase=dict(seconds_by_phase),
+        bytes_up=traffic.up,
+        bytes_down=traffic.down,
+        clients_ok=len(replies),
+        clients_failed=len(failures),
+        local_val_accuracy=local.val.accuracy if local else None,
+        local_test_accuracy=local.test.accuracy if local else None,
+        effective_ratio=sum(entry["core"] for entry in condensed) / nodes if nodes else None,
+        empty=empty,
+    )
+
+
+def client_rows(
+    round_number: int,
+    replies: Mapping[str, Reply],
+    failures: Mapping[str, str],
+    weights: Mapping[str, float],
+    paths: tuple[str, ...],
+    chosen: str,
+) -> list[ClientRow]:
+    """One row for each client that scored the model of a round or failed in it, in the order of names.
+
+    Args:
+        replies: to the exchange that scored.
+        failures: reasons, by client.
+        weights: in the round.
+        paths: all ways of scoring.
+        chosen: the one that counts.
+    """
+    rows = []
+    for client in sorted({*replies, *failures}):
+        reply = replies.get(client)
+        values = reply.content.values if reply else {}
+        sizes = values.get("sizes", {})
+        scores = tallies(reply, chosen) if reply else {}
+        local = tallies(reply, "local") if reply else {}
+        ways = {
+            f"{subset}_accuracy_{path}": counts.accuracy
+            for path in paths
+            for subset, counts in (tallies(reply, path) if reply else {}).items()
+        }
+        rows.append(
+            ClientRow(
+                round=round_number,
+                client=client,
+                nodes=sizes.get("nodes"),
+                train_nodes=sizes.get("train_nodes"),
+                val_nodes=sizes.get("val_nodes"),
+                test_nodes=sizes.get("test_nodes"),
+                val_accuracy=scores["val"].accuracy if scores else None,
+                test_accuracy=scores["test"].accuracy if scores else None,
+                test_macro_f1=scores["test"].macro_f1 if scores else None,
+                local_test_accuracy=local["test"].accuracy if local else None,
+                seconds_by_phase=values.get("seconds", {}),
+                weight=weights.get(client),
+                failed=failures.get(client),
+                scores=ways if len(paths) > 1 else {},
+            )
+        )
+    return rows
+
+
+def disclosures(
+    round_number: int,
+    instructions: Mapping[str, Instruction],
+    replies: Mapping[str, Reply],
+    kinds: Mapping[str, Kind],
+) -> list[Disclosure]:
+    """Every kind of record that crossed, in both directions; letters between clients pass the server sealed."""
+    rows = []
+    known = {**COMMON_KINDS, **kinds}
+    for client, instruction in sorted(instructions.items()):
+        rows += _crossed(round_number, SERVER, client, instruction.content, known)
+    for client, reply in sorted(replies.items()):
+        rows += _crossed(round_number, client, SERVER, reply.content, known)
+        rows += [
+            Disclosure(
+                round_number,
+                client,
+                letter.recipient,
+                letter.kind,
+                len(letter.body),
+                known.get(letter.kind, UNNAMED).reveals,
+                "encrypted",
+            )
+            for letter in reply.content.letters
+        ]
+    return rows
+
+
+def _crossed(
+    round_number: int, sender: str, receiver: str, content: Content, kinds: Mapping[str, Kind]
+) -> list[Disclosure]:
+    sizes: dict[str, int] = {}
+    for name, value in content.tensors.items():
+        kind = name.partition("/")[0]
+        sizes[kind] = sizes.get(kind, 0) + value.numel() * value.element_size()
+    for name, value in content.values.items():
+        if name in kinds:
+            sizes[name] = sizes.get(name, 0) + len(json.dumps(value))
+    return [
+        Disclosure(round_number, sender, receiver, kind, size, kinds[kind].reveals, kinds[kind].protected)
+        for kind, size in sizes.items()
+        if kind in kinds
+    ]
+
+
+def row_to_state(row: RoundRow) -> dict[str, Any]:
+    """A row as JSON, to wait in the checkpoint for its scores."""
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in vars(row).items()}

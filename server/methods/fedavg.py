@@ -1,0 +1,83 @@
+"""FedAvg and FedProx on the server: the weighted mean of updates joins the global model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from common.config import RunConfig
+from common.models.assembly import initial_backbone
+from common.models.parameters import Parameters, parameters_of
+from common.wire.records import Content, Reply, prefixed
+from server.methods.registry import Agreement, Kind, Phase, ServerState, TensorForm
+from server.strategies.mean import running_average, weighted_mean
+from server.strategies.weights import client_weights
+
+TRAIN = Phase("train", "clients score the received model and train it; one exchange a round")
+
+
+class FedAvg:
+    """Phases: `train`. State: "model/" and, if a running average is scored, "average/"."""
+
+    condenses = False
+    pools_data = False
+    keeps_evidence = False
+    kinds: Mapping[str, Kind] = {
+        "model": Kind("the global model"),
+        "average": Kind("the running average of the global model"),
+        "update": Kind("the difference between the locally trained and the received model"),
+    }
+
+    def phases(self, round_number: int, config: RunConfig) -> tuple[Phase, ...]:
+        return (TRAIN,)
+
+    def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
+        return ("graph",)
+
+    def initial(self, agreement: Agreement, config: RunConfig) -> Parameters:
+        """The parameters with which every client starts."""
+        classes = len(agreement.classes)
+        return parameters_of(initial_backbone(config.model, agreement.dimension, classes, config.seed))
+
+    def begin(self, agreement: Agreement, config: RunConfig) -> ServerState:
+        model = self.initial(agreement, config)
+        tensors = prefixed("model", model)
+        if config.aggregation.average_decay:
+            tensors |= prefixed("average", model)
+        return ServerState(tensors)
+
+    def instruct(
+        self, state: ServerState | None, phase: Phase, client: str | None, config: RunConfig
+    ) -> Content:
+        return Content(state.tensors if state else {})
+
+    def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
+        model = state.section("model")
+        return {
+            f"update/{name}": TensorForm(tuple(value.shape), value.dtype) for name, value in model.items()
+        }
+
+    def combine(
+        self, state: ServerState, phase: Phase, replies: Mapping[str, Reply], config: RunConfig
+    ) -> tuple[ServerState, Mapping[str, float]]:
+        updates = {client: reply.content.section("update") for client, reply in replies.items()}
+        train_nodes = {client: replies[client].content.values["sizes"]["train_nodes"] for client in updates}
+        contributing = {client: count for client, count in train_nodes.items() if updates[client]}
+        weights = client_weights(config.aggregation.weights, contributing)
+        if not weights:
+            return state, {}
+        step = weighted_mean(updates, weights)
+        model = {name: value + step[name] for name, value in state.section("model").items()}
+        tensors = prefixed("model", model)
+        average = state.section("average")
+        if average:
+            decay = config.aggregation.average_decay
+            tensors |= prefixed("average", running_average(average, model, decay))
+        return ServerState(tensors), weights
+
+    def released(self, state: ServerState) -> Mapping[str, Tensor]:
+        return state.section("average") or state.section("model")
+
+
+METHOD = FedAvg()

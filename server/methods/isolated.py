@@ -1,0 +1,49 @@
+"""Isolated training on the server: it only learns scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from common.config import RunConfig
+from common.wire.records import Content, Reply
+from server.methods.fedavg import TRAIN
+from server.methods.registry import Agreement, Kind, Phase, ServerState, TensorForm
+
+
+class Isolated:
+    """Phases: `train`. There is no global model; each client's stays with it."""
+
+    condenses = False
+    pools_data = False
+    keeps_evidence = False
+    kinds: Mapping[str, Kind] = {}
+
+    def phases(self, round_number: int, config: RunConfig) -> tuple[Phase, ...]:
+        return (TRAIN,)
+
+    def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
+        return ("graph",)
+
+    def begin(self, agreement: Agreement, config: RunConfig) -> ServerState:
+        return ServerState({})
+
+    def instruct(
+        self, state: ServerState | None, phase: Phase, client: str | None, config: RunConfig
+    ) -> Content:
+        return Content()
+
+    def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
+        return {}
+
+    def combine(
+        self, state: ServerState, phase: Phase, replies: Mapping[str, Reply], config: RunConfig
+    ) -> tuple[ServerState, Mapping[str, float]]:
+        return state, {}
+
+    def released(self, state: ServerState) -> Mapping[str, Tensor]:
+        return {}
+
+
+METHOD = Isolated()

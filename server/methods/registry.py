@@ -1,0 +1,134 @@
+"""Methods on the server's side: their interface, and how they are found by name."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, cast
+
+import torch
+from torch import Tensor
+
+from common.config import RunConfig
+from common.errors import ConfigError
+from common.wire.records import Content, Reply
+
+Protection = Literal["none", "masked", "encrypted", "noised"]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One exchange of a round.
+
+    Args:
+        name: by which the client's method knows it.
+        why: the reason for the exchange, since each costs seconds in a deployment.
+    """
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class TensorForm:
+    """The only form in which a tensor of a reply is accepted."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What all clients of a run have in common, from their introductions in their first reply."""
+
+    classes: tuple[str, ...]
+    dimension: int
+    features: str
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of record that crosses the network, and what its reader learns."""
+
+    reveals: str
+    protected: Protection = "none"
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """All that a method knows between exchanges; it is the checkpoint.
+
+    Args:
+        tensors: named by paths, "model/..." being the global model.
+        values: JSON-able.
+    """
+
+    tensors: Mapping[str, Tensor]
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def section(self, kind: str) -> dict[str, Tensor]:
+        """The tensors of one kind, without the prefix."""
+        return Content(self.tensors).section(kind)
+
+
+class ServerMethod(Protocol):
+    """The server's part of a method: a plain object without memory.
+
+    `begin` needs what only the clients know (classes, feature dimension), so it is called when the first
+    replies have come; until then the state is None and clients start from the seed.
+
+    `condenses`: whether `ratio` matters. `pools_data`: whether all data must lie at one client.
+    `keeps_evidence`: whether clients write evidence for the released model, so that it goes to them at the end.
+    `kinds`: what the method's records reveal, by the first part of their tensors' names.
+    """
+
+    condenses: bool
+    pools_data: bool
+    keeps_evidence: bool
+    kinds: Mapping[str, Kind]
+
+    def phases(self, round_number: int, config: RunConfig) -> tuple[Phase, ...]:
+        """The exchanges of a round, in order; scores of the last round's model come with the first."""
+        ...
+
+    def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
+        """The ways of scoring that clients report; the better one on validation counts, the first of equals."""
+        ...
+
+    def begin(self, agreement: Agreement, config: RunConfig) -> ServerState:
+        """The state before round 1."""
+        ...
+
+    def instruct(
+        self, state: ServerState | None, phase: Phase, client: str | None, config: RunConfig
+    ) -> Content:
+        """What a client gets; `client` is None while its name is unknown."""
+        ...
+
+    def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
+        """The tensors that a contribution to the phase must have, all of them or none."""
+        ...
+
+    def combine(
+        self, state: ServerState, phase: Phase, replies: Mapping[str, Reply], config: RunConfig
+    ) -> tuple[ServerState, Mapping[str, float]]:
+        """The state after a phase, and the weight of each client in it; without contributors the state stays."""
+        ...
+
+    def released(self, state: ServerState) -> Mapping[str, Tensor]:
+        """The model that is scored and released; empty if models stay with the clients."""
+        ...
+
+
+def server_method(name: str) -> ServerMethod:
+    """The method in the module `server.methods.NAME`, under the name METHOD.
+
+    Raises:
+        ConfigError: if there is no such module.
+    """
+    module = f"server.methods.{name}"
+    if name == "registry" or importlib.util.find_spec(module) is None:
+        raise ConfigError(f"method '{name}' is unknown; use isolated, centralised, fedavg or dance")
+    return cast(ServerMethod, importlib.import_module(module).METHOD)

@@ -1,0 +1,102 @@
+"""Reception of replies: whose they are, whether they agree with the federation, whether they are usable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from common.config import RunConfig
+from common.errors import WireError
+from common.models.parameters import fingerprint
+from common.wire.records import Reply
+from server.introductions import disagreement, majority, parse_introduction
+from server.methods.registry import Agreement, Phase, ServerMethod
+from server.screening import check_content
+from server.standing import Standing
+
+
+class Reception:
+    """Names of nodes, learned from their replies, and the screening of what they send.
+
+    A node's identity is the name that its site gives itself, because Flower gives a restarted node another
+    number.
+    """
+
+    def __init__(self, method: ServerMethod, config: RunConfig) -> None:
+        self.method = method
+        self.config = config
+        self.names: dict[int, str] = {}
+
+    def label(self, node: int) -> str:
+        """How messages to people call a node."""
+        return self.names.get(node, f"node {node}")
+
+    def receive(
+        self, arrived: Mapping[int, Reply], phases: Mapping[int, Phase], standing: Standing
+    ) -> tuple[dict[str, Reply], dict[str, str]]:
+        """Usable replies and reasons of refusal, by client.
+
+        The first replies of a run decide what the federation has in common and so begin the method's state.
+        """
+        accepted: dict[str, tuple[int, Reply]] = {}
+        refused: dict[str, str] = {}
+        for node, reply in sorted(arrived.items()):
+            if reply.client in accepted:
+                refused[self.label(node)] = (
+                    f"another node also calls itself '{reply.client}': give each site its own name in --node-config"
+                )
+            else:
+                accepted[reply.client] = (node, reply)
+        refused |= self._agree({client: reply for client, (_, reply) in accepted.items()}, standing)
+        usable: dict[str, Reply] = {}
+        for client, (node, reply) in accepted.items():
+            if client in refused:
+                continue
+            try:
+                assert standing.state is not None
+                assert standing.agreement is not None
+                expected = self.method.expected(standing.state, phases[node])
+                check_content(reply, expected, standing.agreement)
+            except WireError as error:
+                refused[client] = str(error)
+                continue
+            self._name(node, client)
+            usable[client] = reply
+        return usable, refused
+
+    def _name(self, node: int, client: str) -> None:
+        for other in [known for known, name in self.names.items() if name == client and known != node]:
+            del self.names[other]
+        self.names[node] = client
+
+    def _agree(self, replies: Mapping[str, Reply], standing: Standing) -> dict[str, str]:
+        refused: dict[str, str] = {}
+        told: dict[str, Agreement] = {}
+        for client, reply in replies.items():
+            if "introduction" in reply.content.values:
+                try:
+                    told[client] = parse_introduction(reply.content.values)
+                except WireError as error:
+                    refused[client] = str(error)
+        if standing.agreement is None:
+            if not told:
+                return refused | dict.fromkeys(replies, "the client did not introduce itself")
+            standing.agreement = majority(told)
+            standing.state = self.method.begin(standing.agreement, self.config)
+        assert standing.state is not None
+        start = fingerprint(standing.state.section("model"))
+        for client, own in told.items():
+            reason = disagreement(own, standing.agreement)
+            initial = replies[client].content.values.get("initial")
+            if reason is None and initial is not None and standing.round == 0 and initial != start:
+                reason = (
+                    "the seed gives other initial parameters there: install the same versions on all sites"
+                )
+            if reason is not None:
+                refused[client] = reason
+            else:
+                standing.count_tokens(_encoder_tokens(replies[client]))
+        return refused
+
+
+def _encoder_tokens(reply: Reply) -> dict[str, int]:
+    return {"encoder": reply.content.values["introduction"].get("encoded_tokens", 0)}

@@ -1,0 +1,306 @@
+"""The round loop: one exchange a phase, screening, aggregation, checkpoints.
+
+Row t of the metrics waits for the scores of its model, which come with the first exchange of round t + 1;
+a last exchange scores the final model.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from common.config import ExchangeConfig, RunConfig
+from common.errors import QuorumError, WireError
+from common.randomness import numpy_generator
+from common.wire.codec import decode_reply, encode, pack
+from common.wire.records import Content, Instruction, Reply, prefixed
+from server.conclusion import conclude
+from server.ledger import Traffic, client_rows, disclosures, pool_scores, training_row, with_scores
+from server.methods.registry import Phase, server_method
+from server.progress import Progress
+from server.reception import Reception
+from server.screening import check_origin
+from server.standing import Standing
+from server.tracking.checkpoint import CheckpointFolder
+from server.tracking.rows import Summary
+from server.tracking.run_directory import RunDirectory
+from server.tracking.tensorboard import ScalarLog
+
+CLOSE = Phase("close", "the final model is scored, and evidence is written for the released one")
+SCORE = Phase("score", "clients that do not train in this round score the model all the same")
+
+
+@dataclass
+class Exchanged:
+    """What came of one exchange: replies and reasons of failure by node, bytes on the wire, seconds."""
+
+    replies: dict[int, Reply] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
+    bytes_up: int = 0
+    bytes_down: int = 0
+    seconds: float = 0.0
+
+
+class Exchange:
+    """Push instructions, pull replies, give up at the deadline. A reply counts for the node that was asked."""
+
+    def __init__(self, grid: Grid, config: ExchangeConfig) -> None:
+        self.grid = grid
+        self.config = config
+
+    def nodes(self, count: int, note: Callable[[str], None]) -> list[int]:
+        """The nodes that are online, as soon as there are `count`, or after the start time-out.
+
+        Raises:
+            QuorumError: if fewer than the quorum of `count` came.
+        """
+        start = time.monotonic()
+        nodes = sorted(self.grid.get_node_ids())
+        if len(nodes) < count:
+            note(f"waiting for {count} clients, {len(nodes)} are online")
+        while len(nodes) < count and time.monotonic() - start < self.config.start_timeout:
+            time.sleep(min(1.0, 10 * self.config.poll))
+            nodes = sorted(self.grid.get_node_ids())
+        if not nodes or len(nodes) < self.config.quorum * count:
+            raise QuorumError(
+                f"{len(nodes)} of {count} clients came online within {self.config.start_timeout:g} s: "
+                "start the SuperNodes, or lower `clients` or `exchange.quorum`"
+            )
+        return nodes
+
+    def run(self, instructions: Mapping[int, Instruction], deadline: float) -> Exchanged:
+        """One exchange with the given nodes."""
+        start = time.monotonic()
+        result = Exchanged()
+        messages = [
+            Message(
+                encode(instruction),
+                dst_node_id=node,
+                message_type="train" if instruction.phase not in ("close", "score") else "evaluate",
+                ttl=deadline + 60,
+                group_id=str(instruction.round),
+            )
+            for node, instruction in instructions.items()
+        ]
+        result.bytes_down = sum(pack(message).size for message in messages)
+        waiting = dict(zip(self.grid.push_messages(messages), instructions, strict=True))
+        while waiting and time.monotonic() - start < deadline:
+            for message in self.grid.pull_messages(list(waiting)):
+                node = waiting.pop(message.metadata.reply_to_message_id, None)
+                if node is not None:
+                    result.bytes_up += pack(message).size
+                    self._receive(message, node, instructions[node], result)
+            if waiting:
+                time.sleep(self.config.poll)
+        result.failures |= dict.fromkeys(waiting.values(), f"no reply within {deadline:g} s")
+        result.seconds = time.monotonic() - start
+        return result
+
+    def _receive(self, message: Message, node: int, instruction: Instruction, result: Exchanged) -> None:
+        if message.has_error():
+            result.failures[node] = f"error {message.error.code}: {message.error.reason}"
+            return
+        try:
+            reply = decode_reply(message.content, self.config.max_message_mb * 2**20)
+            check_origin(reply, instruction)
+        except WireError as error:
+            result.failures[node] = str(error)
+            return
+        result.replies[node] = reply
+
+
+class Rounds:
+    """A run of one method over a grid of clients, written to a run directory.
+
+    Args:
+        grid: Flower's, or one that behaves like it.
+        config: all settings.
+        directory: opened for a new run, or with its earlier checkpoint for one that goes on.
+        progress: told about rounds and troubles.
+    """
+
+    def __init__(self, grid: Grid, config: RunConfig, directory: RunDirectory, progress: Progress) -> None:
+        self.exchange = Exchange(grid, config.exchange)
+        self.config = config
+        self.directory = directory
+        self.progress = progress
+        self.method = server_method(config.method)
+        self.paths = self.method.scoring_paths(config)
+        self.reception = Reception(self.method, config)
+        self.checkpoints = CheckpointFolder(directory.path / "checkpoint", {"digest": config.digest()})
+        self.standing = Standing()
+        self.closing = Traffic()
+
+    def run(self) -> Summary:
+        """All rounds from where the directory's checkpoint stands, then the closing exchange and the summary.
+
+        Raises:
+            QuorumError: when too few clients answer; the checkpoint then holds the last complete round.
+        """
+        restored = Standing.load(self.checkpoints)
+        if restored is not None:
+            self.standing, note = restored
+            if note:
+                self.progress.note(note)
+            self.directory.truncate_after(self.standing.round - 1)
+        self.directory.write_config(self.config.to_nested())
+        self.progress.begin(self.config.rounds, self.standing.round)
+        with ScalarLog(
+            self.directory.path / "tensorboard", first_round=self.standing.round or None
+        ) as scalars:
+            for round_number in range(self.standing.round + 1, self.config.rounds + 1):
+                self._round(round_number, scalars)
+            replies, failures = self._phase(self.config.rounds + 1, CLOSE, True, {}, self.closing)
+            self._score_pending(replies, failures, True, scalars)
+        for reply in replies.values():
+            self.standing.count_tokens(reply.content.values.get("tokens", {}))
+        return conclude(self.directory, self.config, self.method, self.standing, self.closing)
+
+    def _round(self, round_number: int, scalars: ScalarLog) -> None:
+        start, standing = time.monotonic(), self.standing
+        seconds: dict[str, float] = {}
+        traffic = Traffic()
+        replies: dict[str, Reply] = {}
+        failures: dict[str, str] = {}
+        weights: Mapping[str, float] = {}
+        for position, phase in enumerate(self.method.phases(round_number, self.config)):
+            due = (
+                position == 0 and round_number > 1 and (round_number - 1) % self.config.evaluation.every == 0
+            )
+            replies, failures = self._phase(round_number, phase, due, seconds, traffic)
+            if position == 0:
+                self._score_pending(replies, failures, due, scalars)
+            before = time.monotonic()
+            assert standing.state is not None
+            contributions = {client: reply for client, reply in replies.items() if reply.phase == phase.name}
+            standing.state, weights = self.method.combine(standing.state, phase, contributions, self.config)
+            seconds["aggregate"] = seconds.get("aggregate", 0.0) + time.monotonic() - before
+        seconds["bookkeeping"] = max(0.0, time.monotonic() - start - sum(seconds.values()))
+        assert standing.state is not None
+        empty = bool(self.method.released(standing.state)) and not weights
+        standing.pending = training_row(round_number, replies, failures, seconds, traffic, empty)
+        standing.weights, standing.failures, standing.round = weights, failures, round_number
+        standing.save(self.checkpoints)
+        self.progress.advance(standing.pending)
+
+    def _score_pending(
+        self, replies: Mapping[str, Reply], failures: Mapping[str, str], due: bool, scalars: ScalarLog
+    ) -> None:
+        """Complete and write the row of the last round, whose model the replies score."""
+        standing = self.standing
+        row = standing.pending
+        if row is None:
+            return
+        scores = pool_scores(replies, self.paths) if due else None
+        troubles = {**failures, **standing.failures}
+        if scores is not None:
+            row = with_scores(row, scores)
+            assert standing.state is not None
+            standing.consider(row.round, scores, self.method.released(standing.state))
+        rows = client_rows(
+            row.round,
+            replies if scores else {},
+            troubles,
+            standing.weights,
+            self.paths,
+            scores.path if scores else self.paths[0],
+        )
+        self.directory.append_round(row)
+        self.directory.append_clients(rows)
+        scalars.add_round(row)
+        self.progress.scored(row)
+
+    def _phase(
+        self, round_number: int, phase: Phase, evaluate: bool, seconds: dict[str, float], traffic: Traffic
+    ) -> tuple[dict[str, Reply], dict[str, str]]:
+        """One exchange, repeated with those who failed while the quorum is missing."""
+        self.standing.step += 1
+        settings = self.config.exchange
+        first = round_number == 1
+        nodes = self.exchange.nodes(
+            self.config.clients if not self.reception.names else 1, self.progress.note
+        )
+        asked = self._participants(nodes, round_number, phase, evaluate)
+        wanted = max(1, math.ceil(settings.quorum * len(asked)))
+        usable: dict[str, Reply] = {}
+        failures: dict[str, str] = {}
+        for _ in range(settings.retries + 1):
+            instructions = {
+                node: self._instruction(round_number, node, part, evaluate) for node, part in asked.items()
+            }
+            labelled = {self.reception.label(node): instruction for node, instruction in instructions.items()}
+            exchanged = self.exchange.run(
+                instructions, settings.first_deadline if first else settings.deadline
+            )
+            before = time.monotonic()
+            accepted, failures = self.reception.receive(exchanged.replies, asked, self.standing)
+            failures |= {self.reception.label(node): reason for node, reason in exchanged.failures.items()}
+            usable |= accepted
+            traffic.up += exchanged.bytes_up
+            traffic.down += exchanged.bytes_down
+            add_durations(seconds, exchanged.seconds, accepted)
+            self.directory.append_disclosures(
+                disclosures(round_number, labelled, accepted, self.method.kinds)
+            )
+            seconds["screen"] = seconds.get("screen", 0.0) + time.monotonic() - before
+            for client, reason in sorted(failures.items()):
+                self.progress.note(f"round {round_number}, {client} is left out: {reason}")
+            if len(usable) >= wanted:
+                return usable, failures
+            online = set(self.exchange.nodes(1, self.progress.note))
+            asked = {
+                node: part
+                for node, part in asked.items()
+                if node in online and self.reception.names.get(node) not in usable
+            }
+        reasons = "; ".join(f"{client}: {reason}" for client, reason in sorted(failures.items()))
+        raise QuorumError(
+            f"round {round_number} stopped: {len(usable)} clients answered, {wanted} are needed ({reasons}). "
+            f"Complete rounds are safe: continue with --resume {self.directory.path}"
+        )
+
+    def _participants(
+        self, nodes: list[int], round_number: int, phase: Phase, evaluate: bool
+    ) -> dict[int, Phase]:
+        """Who trains and who only scores; a node without a name yet trains, since that introduces it."""
+        names = self.reception.names
+        known = sorted(names[node] for node in nodes if node in names)
+        fraction = self.config.train.client_fraction
+        if fraction == 1 or not known or phase is CLOSE:
+            return dict.fromkeys(nodes, phase)
+        generator = numpy_generator(self.config.seed, round_number, "sampling")
+        chosen = set(generator.choice(known, max(1, round(fraction * len(known))), replace=False).tolist())
+        trains = {node: node not in names or names[node] in chosen for node in nodes}
+        return {node: phase if trains[node] else SCORE for node in nodes if trains[node] or evaluate}
+
+    def _instruction(self, round_number: int, node: int, phase: Phase, evaluate: bool) -> Instruction:
+        standing = self.standing
+        content = self.method.instruct(standing.state, phase, self.reception.names.get(node), self.config)
+        tensors = dict(content.tensors)
+        values = {
+            **content.values,
+            "evaluate": evaluate,
+            "evaluate_local": self.config.evaluation.local,
+            "introduce": node not in self.reception.names,
+        }
+        if phase is CLOSE and self.method.keeps_evidence:
+            tensors |= prefixed("best", standing.best)
+            values |= {"best_round": standing.best_round, "last_round": standing.round}
+        return Instruction(
+            standing.run, standing.step, round_number, phase.name, Content(tensors, values, content.letters)
+        )
+
+
+def add_durations(seconds: dict[str, float], exchange: float, replies: Mapping[str, Reply]) -> None:
+    """Add an exchange's wall time to a table by phase: the slowest client's phases, then what is left."""
+    durations = [reply.content.values.get("seconds", {}) for reply in replies.values()]
+    slowest: Mapping[str, float] = max(durations, key=lambda phases: sum(phases.values()), default={})
+    for phase, duration in slowest.items():
+        seconds[phase] = seconds.get(phase, 0.0) + duration
+    left = max(0.0, exchange - sum(slowest.values()))
+    seconds["transport and waiting"] = seconds.get("transport and waiting", 0.0) + left

@@ -1,0 +1,142 @@
+"""Screening of replies: nothing that a client sends is used before it has been checked."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from common.errors import WireError
+from common.scores import CALIBRATION_BINS, Tally
+from common.wire.records import Instruction, Reply
+from server.methods.registry import Agreement, TensorForm
+
+CLIENT_NAME = re.compile(r"[\w][\w .@-]{0,63}")
+SUBSETS = ("val", "test")
+MOST_NODES = 10**12
+
+
+def check_origin(reply: Reply, instruction: Instruction) -> None:
+    """Refuse what does not answer this very instruction: another run, a stale or a replayed reply.
+
+    Raises:
+        WireError: naming the field that differs.
+    """
+    for name in ("run", "step", "round", "phase"):
+        got, wanted = getattr(reply, name), getattr(instruction, name)
+        if got != wanted:
+            raise WireError(f"the reply belongs to {name} {got!r}, not to {wanted!r}: stale or replayed")
+    if not CLIENT_NAME.fullmatch(reply.client):
+        raise WireError(f"the client calls itself {reply.client[:80]!r}, which is no valid name")
+
+
+def check_content(reply: Reply, expected: Mapping[str, TensorForm], agreement: Agreement) -> None:
+    """Refuse wrong keys, shapes, dtypes, values that are not finite, and impossible counts.
+
+    Args:
+        reply: whose origin has been checked.
+        expected: the contribution's tensors; all or none of them must be there.
+        agreement: decides the shape of confusion counts.
+
+    Raises:
+        WireError: naming the first fault.
+    """
+    sizes = _sizes(reply.content.values)
+    contribution = {
+        name: value for name, value in reply.content.tensors.items() if not name.startswith("scores/")
+    }
+    if contribution:
+        _contribution(contribution, expected)
+    for (path, subset), fields in _grouped(reply.content.section("scores")).items():
+        _counts(f"{path}/{subset}", fields, len(agreement.classes), sizes[f"{subset}_nodes"])
+    _training(reply.content.values.get("training"))
+    _seconds(reply.content.values.get("seconds", {}))
+    if any(letter.sender != reply.client for letter in reply.content.letters):
+        raise WireError("a letter bears another sender than the client that handed it in")
+
+
+def tallies(reply: Reply, path: str) -> dict[str, Tally]:
+    """The checked counts of one way of scoring, by subset; empty if the client did not score."""
+    groups = _grouped(reply.content.section("scores"))
+    return {subset: Tally(**groups[path, subset]) for subset in SUBSETS if (path, subset) in groups}
+
+
+def _sizes(values: Mapping[str, Any]) -> dict[str, int]:
+    sizes = values.get("sizes")
+    names = ("nodes", "train_nodes", "val_nodes", "test_nodes")
+    if not isinstance(sizes, dict) or any(
+        type(sizes.get(name)) is not int or not 0 <= sizes[name] <= MOST_NODES for name in names
+    ):
+        raise WireError(f"sizes must hold {', '.join(names)} as counts")
+    if sizes["train_nodes"] + sizes["val_nodes"] + sizes["test_nodes"] > sizes["nodes"]:
+        raise WireError("sizes name more training, validation and test nodes than nodes")
+    return sizes
+
+
+def _contribution(tensors: Mapping[str, Tensor], expected: Mapping[str, TensorForm]) -> None:
+    missing, surplus = sorted(expected.keys() - tensors.keys()), sorted(tensors.keys() - expected.keys())
+    if missing or surplus:
+        raise WireError(
+            f"tensors differ from the agreed ones: missing {missing[:3]}, not asked for {surplus[:3]}"
+        )
+    for name, form in expected.items():
+        value = tensors[name]
+        if tuple(value.shape) != form.shape or value.dtype != form.dtype:
+            raise WireError(
+                f"tensor '{name}' has shape {tuple(value.shape)} and type {value.dtype}, "
+                f"agreed are {form.shape} and {form.dtype}"
+            )
+        if not bool(torch.isfinite(value).all()):
+            raise WireError(f"tensor '{name}' has values that are not finite")
+
+
+def _grouped(scores: Mapping[str, Tensor]) -> dict[tuple[str, str], dict[str, Tensor]]:
+    groups: dict[tuple[str, str], dict[str, Tensor]] = {}
+    for name, value in scores.items():
+        path, _, rest = name.partition("/")
+        subset, _, field = rest.partition("/")
+        groups.setdefault((path, subset), {})[field] = value
+    return groups
+
+
+def _counts(where: str, fields: Mapping[str, Tensor], classes: int, most: int) -> None:
+    forms = {
+        "confusion": TensorForm((classes, classes), torch.int64),
+        "bin_nodes": TensorForm((CALIBRATION_BINS,), torch.int64),
+        "bin_confidence": TensorForm((CALIBRATION_BINS,), torch.float32),
+        "bin_correct": TensorForm((CALIBRATION_BINS,), torch.int64),
+    }
+    if where.partition("/")[2] not in SUBSETS:
+        raise WireError(f"scores '{where}' are neither of val nor of test nodes")
+    _contribution(fields, forms)
+    if any(bool((value < 0).any()) for value in fields.values()):
+        raise WireError(f"scores '{where}' hold negative counts")
+    if int(fields["confusion"].sum()) != most or int(fields["bin_nodes"].sum()) != most:
+        raise WireError(f"scores '{where}' count other nodes than the {most} that the client has")
+    if bool((fields["bin_confidence"] > fields["bin_nodes"] + 1e-3).any()):
+        raise WireError(f"scores '{where}' hold confidences above 1")
+
+
+def _training(training: Any) -> None:
+    if training is None:
+        return
+    valid = (
+        isinstance(training, dict)
+        and type(training.get("loss")) in (int, float)
+        and math.isfinite(training["loss"])
+        and type(training.get("steps")) is int
+        and training["steps"] >= 0
+    )
+    if not valid:
+        raise WireError("training must hold a finite loss and a number of steps")
+
+
+def _seconds(seconds: Any) -> None:
+    if not isinstance(seconds, dict) or any(
+        type(value) not in (int, float) or value < 0 for value in seconds.values()
+    ):
+        raise WireError("seconds must be a table of durations")

@@ -1,0 +1,100 @@
+"""Where a run stands between two rounds, and how that becomes a checkpoint."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from common.wire.records import Content, prefixed
+from server.ledger import PooledScores, row_to_state
+from server.methods.registry import Agreement, ServerState
+from server.tracking.checkpoint import CheckpointFolder
+from server.tracking.rows import RoundRow
+
+
+@dataclass
+class Standing:
+    """All that the loop needs to go on.
+
+    Args:
+        run: identifier of the run, the same before and after a resumption.
+        step: number of exchanges so far.
+        round: last complete round.
+        state: the method's.
+        pending: row of that round, which waits for the scores of its model.
+        weights, failures: by client, of that round.
+        best_round, best_val, best: round, pooled validation accuracy and model with the best validation.
+        tokens: of the encoder and the language model, summed over clients.
+    """
+
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    step: int = 0
+    round: int = 0
+    agreement: Agreement | None = None
+    state: ServerState | None = None
+    pending: RoundRow | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+    best_round: int | None = None
+    best_val: float = -1.0
+    best: Mapping[str, Tensor] = field(default_factory=dict)
+    tokens: dict[str, int] = field(default_factory=dict)
+
+    def consider(self, round_number: int, scores: PooledScores, model: Mapping[str, Tensor]) -> None:
+        """Keep the model of a round if it is better on validation than all before; test plays no part."""
+        val = scores.val.accuracy
+        if self.best_round is None or (val or 0.0) > self.best_val:
+            self.best_round, self.best_val, self.best = round_number, val or 0.0, dict(model)
+
+    def count_tokens(self, told: Mapping[str, Any]) -> None:
+        """Add a client's token counts."""
+        for name, value in told.items():
+            if type(value) is int and value >= 0:
+                self.tokens[name] = self.tokens.get(name, 0) + value
+
+    def save(self, folder: CheckpointFolder) -> None:
+        """Write the checkpoint of the last complete round."""
+        assert self.state is not None
+        assert self.agreement is not None
+        tensors = {**prefixed("state", self.state.tensors), **prefixed("best", self.best)}
+        values = {
+            "run": self.run,
+            "step": self.step,
+            "agreement": vars(self.agreement),
+            "values": dict(self.state.values),
+            "pending": row_to_state(self.pending) if self.pending else None,
+            "weights": dict(self.weights),
+            "failures": dict(self.failures),
+            "best_round": self.best_round,
+            "best_val": self.best_val,
+            "tokens": self.tokens,
+        }
+        folder.save(self.round, tensors, values)
+
+    @classmethod
+    def load(cls, folder: CheckpointFolder) -> tuple[Standing, str | None] | None:
+        """The newest readable checkpoint and a note if newer ones were damaged; None without any."""
+        checkpoint = folder.load_latest()
+        if checkpoint is None:
+            return None
+        tensors, values = Content(checkpoint.tensors), checkpoint.state
+        agreement = values["agreement"]
+        standing = cls(
+            run=values["run"],
+            step=values["step"],
+            round=checkpoint.round,
+            agreement=Agreement(tuple(agreement["classes"]), agreement["dimension"], agreement["features"]),
+            state=ServerState(tensors.section("state"), values["values"]),
+            pending=RoundRow(**values["pending"]) if values["pending"] else None,
+            weights=values["weights"],
+            failures=values["failures"],
+            best_round=values["best_round"],
+            best_val=values["best_val"],
+            best=tensors.section("best"),
+            tokens=values["tokens"],
+        )
+        return standing, checkpoint.note

@@ -1,0 +1,34 @@
+"""The weighted mean of updates, and the running average of models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+
+def weighted_mean(
+    updates: Mapping[str, Mapping[str, Tensor]], weights: Mapping[str, float]
+) -> dict[str, Tensor]:
+    """Σ_i w_i Δ_i, summed in float64 in the order of client names, so that the order of arrival leaves no trace.
+
+    Args:
+        updates: by client; all with the same names and shapes.
+        weights: by client; sum 1; every client has an update.
+    """
+    clients = sorted(weights)
+    mean: dict[str, Tensor] = {}
+    for name, template in updates[clients[0]].items():
+        total = torch.zeros(template.shape, dtype=torch.float64)
+        for client in clients:
+            total += weights[client] * updates[client][name].double()
+        mean[name] = total.to(template.dtype)
+    return mean
+
+
+def running_average(
+    average: Mapping[str, Tensor], model: Mapping[str, Tensor], decay: float
+) -> dict[str, Tensor]:
+    """decay · average + (1 − decay) · model, name by name."""
+    return {name: decay * average[name] + (1 - decay) * model[name] for name in model}

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import dataclasses
+import io
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
+from client.evidence.terminal import evidence_view
+
+IDS = ("a", 7)
+TEXTS = ("[bold]Not markup[/bold]. [red]x", "Second: words of a neighbour.")
+PACK = EvidencePack(
+    node="a",
+    kind="core",
+    round=9,
+    model="0123456789abcdef0123",
+    prediction="[green]Theory",
+    confidence=0.9,
+    neighbours=(SelectedNeighbour("a", 0, 1.0), SelectedNeighbour(7, 1, 1.0)),
+    chunks=(
+        SelectedChunk("a", 0, 23, 0.25, text_digest(TEXTS[0])),
+        SelectedChunk(7, 8, 13, 0.75, text_digest(TEXTS[1])),
+    ),
+    summary="Two [bold]texts[/bold].",
+    evidence_share=0.5,
+    label="Rules",
+)
+
+
+def printed(pack: EvidencePack, texts: tuple[str, ...] = TEXTS, colour: bool = False) -> str:
+    stream = io.StringIO()
+    console = Console(
+        file=stream, width=140, force_terminal=colour, color_system="truecolor" if colour else None
+    )
+    console.print(evidence_view(pack, IDS, texts))
+    return stream.getvalue()
+
+
+def test_shows_what_decided_and_from_where() -> None:
+    lines = [" ".join(line.split()) for line in printed(PACK).splitlines()]
+    assert lines[0] == "Node a predicted [green]Theory confidence 90.0% wrong: the label is Rules"
+    assert "round 9, core node, model 0123456789abcdef" in lines
+    assert "50% of the score came through this evidence" in lines
+    first = lines.index(f"1 {'█' * 15}{'░' * 5} 0.750 node 7 (neighbour), characters 8–13 ✓ verified")
+    assert lines[first + 1] == "words"
+    second = lines.index(f"2 {'█' * 5}{'░' * 15} 0.250 node a (the node itself), characters 0–23 ✓ verified")
+    assert lines[second + 1] == "[bold]Not markup[/bold]"
+    assert "Two [bold]texts[/bold]." in lines
+    assert any(
+        line.startswith("1 neighbour 7 █") and line.endswith("words of a neighbour.") for line in lines
+    )
+
+
+def test_a_right_prediction() -> None:
+    assert "90.0%  correct" in printed(dataclasses.replace(PACK, label=PACK.prediction))
+    assert "correct" not in printed(dataclasses.replace(PACK, label=None))
+
+
+def test_changed_texts_and_unknown_sources_are_not_verified() -> None:
+    out = printed(PACK, ("Other", TEXTS[1]))
+    assert out.count("✗ not verified") == 1
+    assert "another SHA-256" in out
+    gone = dataclasses.replace(PACK.chunks[0], node="gone")
+    out = printed(dataclasses.replace(PACK, chunks=(gone,), summary=None))
+    assert "not a selected neighbour" in out
+    assert "Summary" not in out
+
+
+def test_no_text_selected() -> None:
+    assert "No text was selected." in printed(dataclasses.replace(PACK, chunks=()))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.text(min_size=1, max_size=30))
+def test_a_text_cannot_steer_the_terminal(text: str) -> None:
+    hostile = text + "\x1b[31m\x9b2J\x07\u202e\r"
+    chunk = SelectedChunk("a", 0, len(hostile), 1.0, text_digest(hostile))
+    pack = dataclasses.replace(
+        PACK, chunks=(chunk,), summary=hostile, prediction=hostile, label=hostile + "!", model="\x1b"
+    )
+    out = printed(pack, (hostile, TEXTS[1]))
+    assert not set(out) & set("\x1b\x9b\x07\u202e\r")
+    assert "\\x1b[31m\\x9b2J\\x07\\u202e\\x0d" in "".join(out.split())
+
+
+def test_a_very_long_span_is_cut() -> None:
+    text = "x" * 10_000
+    chunk = SelectedChunk("a", 0, 10_000, 1.0, text_digest(text))
+    out = printed(dataclasses.replace(PACK, chunks=(chunk,)), (text, TEXTS[1]))
+    assert "… 6000 more characters" in " ".join(out.split())
+    assert len(out) < 8000
