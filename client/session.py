@@ -17,6 +17,7 @@ from client.methods.registry import client_method
 from client.site import Site
 from client.state import Remembered, StateStore
 from client.text.bank import TextBank
+from client.text.encoder import Progress
 from client.text.node_texts import text_bank
 from common.config import RunConfig
 from common.graph import Adjacency, Graph
@@ -30,10 +31,16 @@ class Session:
 
     It may serve a single message or all of a run: everything it holds is derived from the site's folder,
     the settings and the state on disk.
+
+    Args:
+        site: where its data and its own files lie.
+        config: of the run.
+        encoding_progress: called with (done, total) texts while they are encoded.
     """
 
-    def __init__(self, site: Site, config: RunConfig) -> None:
+    def __init__(self, site: Site, config: RunConfig, encoding_progress: Progress | None = None) -> None:
         self.site = site
+        self.encoding_progress = encoding_progress
         self.config = config
         self.timings: dict[str, float] = {}
         self.encoded: dict[str, int] = {"chunks": 0, "tokens": 0}
@@ -101,7 +108,9 @@ class Session:
     def bank(self) -> TextBank:
         """Chunk and document vectors, encoded or taken from the cache."""
         with self.timed("encode"):
-            build = text_bank(self.data, self.config.text, str(self.device), self.site)
+            build = text_bank(
+                self.data, self.config.text, str(self.device), self.site.cache, self.encoding_progress
+            )
             self.encoded = {"chunks": build.encoded_chunks, "tokens": build.encoded_tokens}
             return build.bank
 

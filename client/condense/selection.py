@@ -1,0 +1,150 @@
+"""Choosing neighbours and chunks by sparse attention, and summing what was chosen (DANCE, Eq. 5-9).
+
+Scores and sums run over ragged candidates in blocks, and recompute their gathers in the backward pass:
+memory grows with the candidates, not with candidates times dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from common.ragged import Ragged, concatenated_ranges
+from common.sparse_attention import entmax15_ragged, straight_through, top_budget
+
+_BLOCK_ELEMENTS = 1 << 24
+
+
+def gather_scores(
+    query: Float[Tensor, "rows dim"], key: Float[Tensor, "nodes dim"], candidates: Ragged
+) -> Float[Tensor, " entries"]:
+    """The scaled inner product of each row's query with each candidate's key (Eq. 5 and 8).
+
+    Args:
+        query: W_q g_v, or W_s g_v for chunks.
+        key: W_k t_u for every node, or e for every chunk.
+        candidates: for each row, ids of keys.
+    """
+    product: Tensor = _PairProduct.apply(query, key, candidates.row, candidates.index)
+    return product / math.sqrt(query.shape[1])
+
+
+def weighted_sum(
+    weights: Float[Tensor, " entries"], values: Float[Tensor, "nodes dim"], candidates: Ragged
+) -> Float[Tensor, "rows dim"]:
+    """Σ_u w_vu value_u for each row v (Eq. 9); 0 for a row without candidates."""
+    total: Tensor = _WeightedSum.apply(weights, values, candidates.row, candidates.index, candidates.num_rows)
+    return total
+
+
+def choose(scores: Float[Tensor, " entries"], candidates: Ragged, budget: int) -> Bool[Tensor, " entries"]:
+    """The support of Π_B(entmax_1.5(s)): which candidates a round keeps (Eq. 6 and 8)."""
+    return top_budget(entmax15_ragged(scores.detach(), candidates.ptr), candidates.ptr, budget)
+
+
+def attention(
+    scores: Float[Tensor, " entries"], candidates: Ragged, support: Bool[Tensor, " entries"]
+) -> Float[Tensor, " entries"]:
+    """Π_B(entmax_1.5(s)) on a fixed support, with the gradient of entmax (Eq. 6 and 8)."""
+    return straight_through(entmax15_ragged(scores, candidates.ptr), support, candidates.ptr)
+
+
+def hop_mixture(hop_logits: Float[Tensor, " hops"], hops: Sequence[Ragged]) -> Float[Tensor, "rows hops"]:
+    """γ for each row: the softmax of the logits over the hops that have candidates, 0 for the others."""
+    present = torch.stack([hop.width > 0 for hop in hops], dim=1)
+    # A row without any candidate keeps all logits, so that no softmax is over nothing.
+    dropped = ~present & present.any(dim=1, keepdim=True)
+    mixture = hop_logits.expand(present.shape).masked_fill(dropped, -torch.inf).softmax(dim=1)
+    return mixture * present
+
+
+def context(
+    hop_logits: Float[Tensor, " hops"],
+    hops: Sequence[Ragged],
+    weights: Sequence[Float[Tensor, " _"]],
+    t: Float[Tensor, "nodes dim"],
+) -> Float[Tensor, "rows dim"]:
+    """The hierarchical context c_v = Σ_ℓ γ_ℓ Σ_u α_vu t_u (Eq. 7).
+
+    Args:
+        hop_logits: one trainable logit per hop.
+        hops: the candidates of each hop, over the same rows.
+        weights: α of each hop, from `attention`.
+        t: text embedding of every node.
+    """
+    mixture = hop_mixture(hop_logits, hops)
+    sums = [weighted_sum(weight, t, hop) for hop, weight in zip(hops, weights, strict=True)]
+    return (mixture.unsqueeze(2) * torch.stack(sums, dim=1)).sum(dim=1)
+
+
+def chunk_candidates(selected: Ragged, chunk_ptr: Int[Tensor, " pointers"]) -> Ragged:
+    """The chunks of the selected nodes of each row.
+
+    Args:
+        selected: nodes for each row, all hops together.
+        chunk_ptr: node u has the chunks chunk_ptr[u] to chunk_ptr[u + 1].
+    """
+    chunks = chunk_ptr.diff()[selected.index]
+    # Nodes ascend within a row and chunks follow their nodes, so that chunk ids ascend as well.
+    total = torch.cat([chunks.new_zeros(1), chunks.cumsum(0)])
+    return Ragged(total[selected.ptr], concatenated_ranges(chunk_ptr[selected.index], chunks))
+
+
+def _blocks(entries: int, dim: int) -> Iterator[slice]:
+    step = max(1, _BLOCK_ELEMENTS // max(dim, 1))
+    for begin in range(0, entries, step):
+        yield slice(begin, begin + step)
+
+
+def _pair_product(a: Tensor, b: Tensor, a_index: Tensor, b_index: Tensor) -> Tensor:
+    product = a.new_empty(a_index.numel())
+    for part in _blocks(a_index.numel(), a.shape[1]):
+        product[part] = (a[a_index[part]] * b[b_index[part]]).sum(dim=1)
+    return product
+
+
+def _scatter_product(weights: Tensor, values: Tensor, source: Tensor, target: Tensor, size: int) -> Tensor:
+    total = values.new_zeros(size, values.shape[1])
+    for part in _blocks(source.numel(), values.shape[1]):
+        total.index_add_(0, target[part], values[source[part]] * weights[part].unsqueeze(1))
+    return total
+
+
+class _PairProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, row: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(query, key, row, index)
+        return _pair_product(query, key, row, index)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, row, index = ctx.saved_tensors
+        to_query, to_key = ctx.needs_input_grad[:2]
+        grad_query = _scatter_product(grad, key, index, row, query.shape[0]) if to_query else None
+        grad_key = _scatter_product(grad, query, row, index, key.shape[0]) if to_key else None
+        return grad_query, grad_key, None, None
+
+
+class _WeightedSum(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, weights: Tensor, values: Tensor, row: Tensor, index: Tensor, num_rows: int
+    ) -> Tensor:
+        ctx.save_for_backward(weights, values, row, index)
+        return _scatter_product(weights, values, index, row, num_rows)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        weights, values, row, index = ctx.saved_tensors
+        to_weights, to_values = ctx.needs_input_grad[:2]
+        grad_weights = _pair_product(grad, values, row, index) if to_weights else None
+        grad_values = _scatter_product(weights, grad, row, index, values.shape[0]) if to_values else None
+        return grad_weights, grad_values, None, None, None

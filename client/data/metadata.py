@@ -1,0 +1,59 @@
+"""meta.json or tag.toml: what a folder's graph is called and which classes the federation agreed on."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeGuard
+
+from client.data.problems import Problems, shown
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Name, ordered class names, and whether edges are followed in one direction only."""
+
+    name: str
+    classes: tuple[str, ...]
+    directed: bool
+
+
+def read_metadata(path: Path, problems: Problems) -> Metadata | None:
+    """Reads meta.json or tag.toml; further keys are ignored.
+
+    Returns None where the classes are not known, so that labels cannot be checked.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        problems.add(f"{path.name}: cannot be parsed ({shown(str(error))}); correct the file, in UTF-8.")
+        return None
+    if not isinstance(content, dict):
+        problems.add(f"{path.name}: must be an object with the keys name and classes.")
+        return None
+    name = content.get("name")
+    if not isinstance(name, str) or not name.strip():
+        problems.add(f"{path.name}: name is {shown(name)}; give the institution's name as a string.")
+        name = path.parent.name
+    directed = content.get("directed", False)
+    if not isinstance(directed, bool):
+        problems.add(f"{path.name}: directed is {shown(directed)}; write true or false.")
+        directed = False
+    classes = content.get("classes")
+    if not _are_names(classes):
+        problems.add(
+            f"{path.name}: classes is {shown(classes)}; list the federation's class names in the agreed order, "
+            "as distinct non-empty strings."
+        )
+        return None
+    return Metadata(name, tuple(classes), directed)
+
+
+def _are_names(values: object) -> TypeGuard[list[str]]:
+    """Whether it is a list of distinct strings that are not blank."""
+    if not isinstance(values, list) or not values:
+        return False
+    return all(isinstance(item, str) and item.strip() for item in values) and len(set(values)) == len(values)

