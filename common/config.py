@@ -23,9 +23,11 @@ Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 
-# A setting of 0 stands for these; what one method needs would spoil another one's baseline.
+# What 0 stands for: what one method needs would spoil another one's baseline.
 LEARNING_RATES = {"dance": 3e-3}
 DEFAULT_LEARNING_RATE = 1e-2
+# The one client of these holds the whole graph, cross-client edges included.
+POOLED_METHODS = frozenset({"centralised"})
 
 
 class Section(BaseModel):
@@ -193,6 +195,8 @@ class RunConfig(Section):
         if self.train.learning_rate == 0:
             rate = LEARNING_RATES.get(self.method, DEFAULT_LEARNING_RATE)
             object.__setattr__(self, "train", self.train.model_copy(update={"learning_rate": rate}))
+        if self.method in POOLED_METHODS:
+            object.__setattr__(self, "clients", 1)
         return self
 
     @classmethod

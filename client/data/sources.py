@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -109,12 +111,15 @@ def _feature_graph(
 def _public_set(name: str, cache: Path) -> TextGraph:
     """Downloads a public set through PyG (or finds it in the cache); features, no texts."""
     try:
-        data = _pyg_data(name, str(cache / name))
+        # What PyG deprecates within itself does not concern the reader of a graph.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            data = _pyg_data(name, str(cache / name))
     except ImportError as error:
         raise DataError(f"The public set {name!r} needs the package {error.name!r}; install it.") from error
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, pickle.UnpicklingError) as error:
         raise DataError(
-            f"The public set {name!r} cannot be downloaded here ({type(error).__name__}); use a machine with a "
+            f"The public set {name!r} cannot be loaded here ({type(error).__name__}); use a machine with a "
             "network, or give a data folder or pydocs."
         ) from error
     masks = {}
@@ -132,7 +137,7 @@ def _pyg_data(name: str, root: str) -> Any:
     if name in PLANETOID:
         return datasets.Planetoid(root, PLANETOID[name])[0]
     if name == "wikics":
-        return datasets.WikiCS(root)[0]
+        return datasets.WikiCS(root, is_undirected=True)[0]
     if name in ("computers", "photo"):
         return datasets.Amazon(root, name)[0]
     if name in ("cs", "physics"):

@@ -5,9 +5,11 @@ A record's number is its place after the header, from 1; in JSON lines it is the
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +87,8 @@ def read_table(path: Path, known: Sequence[str], problems: Problems) -> Table | 
 
 def _read_parquet(path: Path, problems: Problems) -> Table | None:
     try:
-        content = parquet.read_table(path)
+        with parquet.ParquetFile(path) as file:
+            content = file.read()
     except pa.ArrowException as error:
         problems.add(f"{path.name}: is not a readable Parquet file ({shown(str(error))}); write it again.")
         return None
@@ -97,11 +100,11 @@ def _read_parquet(path: Path, problems: Problems) -> Table | None:
 
 def _read_csv(path: Path, problems: Problems) -> Table | None:
     content = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
-    first_line = content.lstrip(b"\r\n").partition(b"\n")[0]
+    first_line = re.split(rb"[\r\n]", content.lstrip(b"\r\n"), maxsplit=1)[0]
     try:
         header = next(csv.reader([first_line.decode()]), [])
     except (UnicodeDecodeError, csv.Error):
-        problems.add(f"{path.name}: the header is not UTF-8; save the file as CSV in UTF-8.")
+        problems.add(f"{path.name}: the header is not CSV in UTF-8; save the file so.")
         return None
     if not header:
         problems.add(f"{path.name}: the file is empty; write a header line with the column names.")
@@ -213,8 +216,11 @@ def _normalised(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary)
     if pa.types.is_null(kind):
         column = column.cast(pa.large_string())
-    elif pa.types.is_integer(kind) and kind != pa.uint64():
-        column = column.cast(pa.int64())
+    elif pa.types.is_integer(kind):
+        with contextlib.suppress(
+            pa.ArrowInvalid
+        ):  # beyond int64 the type stays, and is named where it matters
+            column = column.cast(pa.int64())
     elif pa.types.is_floating(kind):
         column = column.cast(pa.float64())
     elif any(is_text(kind) for is_text in texts):

@@ -25,7 +25,9 @@ def write_folder(graph: TextGraph, path: str | Path) -> Path:
         the folder.
     """
     target = Path(path)
-    if target.exists() and not (target / "meta.json").is_file() and any(target.iterdir()):
+    if target.is_file() or (
+        target.is_dir() and not (target / "meta.json").is_file() and any(target.iterdir())
+    ):
         raise DataError(f"{target} is there and is not a data folder; choose another place.")
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = target.parent / f".{target.name}-{secrets.token_hex(8)}"

@@ -57,8 +57,11 @@ def model_folder(name: str) -> Path:
     """
     path = Path(name).expanduser()
     if path.is_dir():
-        if not weight_files(path):
-            raise WeightsError(f"{path} holds no model weights: name a folder with *.safetensors or *.bin")
+        configured = any((path / file).is_file() for file in ("config.json", "modules.json"))
+        if not configured or not weight_files(path):
+            raise WeightsError(
+                f"the folder '{name}' holds no model: name one with config.json and *.safetensors or *.bin"
+            )
         return path
     if not _HUB_ID.fullmatch(name):
         raise WeightsError(f"there is no model folder {name}: correct the path or name a Hugging Face id")

@@ -4,11 +4,4 @@ from __future__ import annotations
 
 from server.methods.fedavg import FedAvg
 
-
-class Centralised(FedAvg):
-    """FedAvg whose clients' graphs are pooled before the run."""
-
-    pools_data = True
-
-
-METHOD = Centralised()
+METHOD = FedAvg()

@@ -21,7 +21,6 @@ class FedAvg:
     """Phases: `train`. State: "model/" and, if a running average is scored, "average/"."""
 
     condenses = False
-    pools_data = False
     keeps_evidence = False
     kinds: Mapping[str, Kind] = {
         "model": Kind("the global model"),

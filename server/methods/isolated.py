@@ -16,7 +16,6 @@ class Isolated:
     """Phases: `train`. There is no global model; each client's stays with it."""
 
     condenses = False
-    pools_data = False
     keeps_evidence = False
     kinds: Mapping[str, Kind] = {}
 

@@ -79,13 +79,12 @@ class ServerMethod(Protocol):
     `begin` needs what only the clients know (classes, feature dimension), so it is called when the first
     replies have come; until then the state is None and clients start from the seed.
 
-    `condenses`: whether `ratio` matters. `pools_data`: whether all data must lie at one client.
+    `condenses`: whether `ratio` matters.
     `keeps_evidence`: whether clients write evidence for the released model, so that it goes to them at the end.
     `kinds`: what the method's records reveal, by the first part of their tensors' names.
     """
 
     condenses: bool
-    pools_data: bool
     keeps_evidence: bool
     kinds: Mapping[str, Kind]
 

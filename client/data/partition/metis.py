@@ -32,8 +32,7 @@ def by_cut(graph: TextGraph, clients: int, seed: int) -> tuple[Rows, ...]:
         weights = np.maximum(1, np.rint(scaled)).astype(np.int64)
     _, parts = pymetis.part_graph(
         clients,
-        xadj=both.indptr.tolist(),
-        adjncy=both.indices.tolist(),
+        adjacency=pymetis.CSRAdjacency(both.indptr.tolist(), both.indices.tolist()),
         eweights=None if weights is None else weights.tolist(),
         options=pymetis.Options(seed=seed % 2**31),
     )

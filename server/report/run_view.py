@@ -1,0 +1,169 @@
+"""What the report shows of one run, worked out from its directory."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from server.tracking.disclosure_table import DisclosureTotal, disclosure_totals
+from server.tracking.model_card import setting
+from server.tracking.rows import ClientRow, RoundRow, Summary, best_round
+from server.tracking.run_directory import RunDirectory
+
+
+@dataclass(frozen=True)
+class ClientLine:
+    """One client's line: its row at the chosen round, and how often it failed over the run."""
+
+    client: str
+    row: ClientRow | None
+    seconds: float | None
+    answered: int
+    failures: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One reason for which a client did not contribute, and the rounds where it was given."""
+
+    client: str
+    reason: str
+    rounds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run. What an unfinished run has no summary for is worked out from its rounds so far."""
+
+    name: str
+    path: Path
+    finished: bool
+    summary: Summary | None
+    rounds: tuple[RoundRow, ...]
+    clients: tuple[ClientLine, ...]
+    clients_round: int | None
+    score_names: tuple[str, ...]
+    disclosures: tuple[DisclosureTotal, ...]
+    failures: tuple[Failure, ...]
+    empty_rounds: tuple[int, ...]
+    settings: tuple[tuple[str, str], ...]
+    versions: tuple[tuple[str, str], ...]
+    method: str
+    data: str
+    client_count: int
+    round_count: int
+    ratio: float | None
+    seed: int | str
+    best_round: int | None
+    val_accuracy: float | None
+    test_accuracy: float | None
+    test_macro_f1: float | None
+    test_ece: float | None
+    last_test_accuracy: float | None
+    local_test_accuracy: float | None
+    bytes_up: int
+    bytes_down: int
+    seconds: float
+    seconds_per_round: float | None
+    encoder_tokens: int | None
+    llm_tokens: int | None
+    llm_tokens_full_text: int | None
+    peak_rss_mb: float | None
+
+
+def view_run(path: Path, name: str) -> RunView:
+    """Read a run directory, finished or not.
+
+    Raises:
+        RunError: the folder is no run directory, or a file in it is damaged.
+    """
+    run = RunDirectory.open(path)
+    summary, config = run.read_summary(), run.read_config()
+    rounds, clients = run.read_rounds(), run.read_clients()
+    best = best_round(rounds)
+    if summary is not None:
+        best = next((row for row in rounds if row.round == summary.best_round), best)
+    last = rounds[-1] if rounds else None
+    scored: Summary | RoundRow | None = summary or best
+    chosen = summary.best_round if summary else (best.round if best else None)
+    evaluated = {row.round for row in clients}
+    shown = chosen if chosen in evaluated else max(evaluated, default=None)
+    return RunView(
+        name=name,
+        path=path,
+        finished=run.finished,
+        summary=summary,
+        rounds=tuple(rounds),
+        clients=tuple(client_lines(clients, shown)),
+        clients_round=shown,
+        score_names=tuple(sorted({score for row in clients for score in row.scores})),
+        disclosures=tuple(disclosure_totals(run.read_disclosures())),
+        failures=tuple(failures_of(clients)),
+        empty_rounds=tuple(row.round for row in rounds if row.empty),
+        settings=tuple(flattened(config)),
+        versions=tuple(sorted(summary.versions.items())) if summary else (),
+        method=summary.method if summary else str(setting(config, "method")),
+        data=summary.data if summary else str(setting(config, "data")),
+        client_count=summary.clients if summary else len({row.client for row in clients}),
+        round_count=summary.rounds if summary else len(rounds),
+        ratio=summary.ratio if summary else setting(config, "ratio", None),
+        seed=summary.seed if summary else setting(config, "seed"),
+        best_round=chosen,
+        val_accuracy=scored.val_accuracy if scored else None,
+        test_accuracy=scored.test_accuracy if scored else None,
+        test_macro_f1=scored.test_macro_f1 if scored else None,
+        test_ece=best.test_ece if best else None,
+        last_test_accuracy=summary.last_test_accuracy if summary else (last.test_accuracy if last else None),
+        local_test_accuracy=best.local_test_accuracy if best else None,
+        bytes_up=summary.bytes_up if summary else sum(row.bytes_up for row in rounds),
+        bytes_down=summary.bytes_down if summary else sum(row.bytes_down for row in rounds),
+        seconds=summary.seconds if summary else sum(row.seconds for row in rounds),
+        seconds_per_round=summary.seconds_per_round if summary else median([row.seconds for row in rounds]),
+        encoder_tokens=summary.encoder_tokens if summary else None,
+        llm_tokens=summary.llm_tokens if summary else None,
+        llm_tokens_full_text=summary.llm_tokens_full_text if summary else None,
+        peak_rss_mb=summary.peak_rss_mb if summary else None,
+    )
+
+
+def client_lines(rows: Sequence[ClientRow], shown: int | None) -> Iterator[ClientLine]:
+    """One line a client, ordered by name; clients that are not in the shown round have no row."""
+    by_client: dict[str, list[ClientRow]] = {}
+    for row in rows:
+        by_client.setdefault(row.client, []).append(row)
+    for client in sorted(by_client):
+        own = by_client[client]
+        current = next((row for row in reversed(own) if row.round == shown), None)
+        yield ClientLine(
+            client=client,
+            row=current,
+            seconds=median([sum(row.seconds_by_phase.values()) for row in own if row.failed is None]),
+            answered=sum(row.failed is None for row in own),
+            failures=sum(row.failed is not None for row in own),
+        )
+
+
+def failures_of(rows: Sequence[ClientRow]) -> list[Failure]:
+    """The failures of a run, one entry for each client and reason."""
+    rounds: dict[tuple[str, str], list[int]] = {}
+    for row in rows:
+        if row.failed is not None:
+            rounds.setdefault((row.client, row.failed), []).append(row.round)
+    return [Failure(client, reason, tuple(numbers)) for (client, reason), numbers in rounds.items()]
+
+
+def flattened(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every setting with its dotted name, as text."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", str(value)
+
+
+def median(values: Sequence[float]) -> float | None:
+    """The median, None of nothing."""
+    return statistics.median(values) if values else None

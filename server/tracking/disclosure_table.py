@@ -1,0 +1,58 @@
+"""Disclosures of a whole run, summed by what was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from server.tracking.rows import Disclosure
+
+NAMES_SHOWN = 2
+SERVER = "server"
+
+
+@dataclass(frozen=True)
+class DisclosureTotal:
+    """All records of one kind with the same protection: who sent them to whom, how many, how large."""
+
+    kind: str
+    senders: tuple[str, ...]
+    receivers: tuple[str, ...]
+    count: int
+    bytes: int
+    reveals: str
+    protected: str
+    first_round: int
+    last_round: int
+
+
+def disclosure_totals(rows: Sequence[Disclosure]) -> list[DisclosureTotal]:
+    """One total for each kind, direction, meaning and protection, in the order of first appearance.
+
+    Clients are taken together; what the server sends stays apart from what it receives.
+    """
+    groups: dict[tuple[str, str, str, bool], list[Disclosure]] = {}
+    for row in rows:
+        key = (row.kind, row.reveals, row.protected, row.sender == SERVER)
+        groups.setdefault(key, []).append(row)
+    return [
+        DisclosureTotal(
+            kind=kind,
+            senders=tuple(dict.fromkeys(row.sender for row in group)),
+            receivers=tuple(dict.fromkeys(row.receiver for row in group)),
+            count=sum(row.count for row in group),
+            bytes=sum(row.bytes for row in group),
+            reveals=reveals,
+            protected=protected,
+            first_round=min(row.round for row in group),
+            last_round=max(row.round for row in group),
+        )
+        for (kind, reveals, protected, _), group in groups.items()
+    ]
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names and how many more there are."""
+    if len(names) <= NAMES_SHOWN + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:NAMES_SHOWN])} and {len(names) - NAMES_SHOWN} more"

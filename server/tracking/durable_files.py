@@ -1,0 +1,101 @@
+"""Files that stay readable when their writer is killed at any moment.
+
+Whole files are written beside their place and renamed into it. Lines of JSON are appended; the newline
+at the end of a line is what makes it count.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from common.errors import RunError
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file by its new content, or leave the old one untouched."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def json_text(value: object, where: str, *, indent: int | None = None) -> str:
+    """JSON without NaN and infinity.
+
+    Raises:
+        RunError: the value holds a number that is not finite, or a type that JSON lacks.
+    """
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False, indent=indent)
+    except (TypeError, ValueError) as error:
+        raise RunError(
+            f"{where} cannot be written as JSON ({error}); pass finite numbers and plain types"
+        ) from error
+
+
+def encoded(text: str) -> bytes:
+    """JSON text as UTF-8; half of a surrogate pair, which UTF-8 lacks, becomes its JSON escape."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Append one line of JSON a record, in one write."""
+    text = "".join(json_text(record, path.name) + "\n" for record in records)
+    with path.open("ab") as file:
+        file.write(encoded(text))
+        file.flush()
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The records of a file, in order; an unfinished last line is left out, a missing file is empty.
+
+    Raises:
+        RunError: a finished line is not a JSON object.
+    """
+    if not path.exists():
+        return []
+    finished = path.read_bytes().split(b"\n")[:-1]
+    records = []
+    for number, line in enumerate(finished, start=1):
+        try:
+            record = json.loads(line.decode("utf-8"))
+        except ValueError as error:
+            raise RunError(
+                f"{path}, line {number} is not JSON ({error}); restore the file or remove the line"
+            ) from error
+        if not isinstance(record, dict):
+            raise RunError(f"{path}, line {number} is not a JSON object; restore the file or remove the line")
+        records.append(record)
+    return records
+
+
+def keep_lines(path: Path, keep: Callable[[dict[str, Any]], bool]) -> None:
+    """Rewrite a file with those of its records for which `keep` holds, and no unfinished line."""
+    if not path.exists():
+        return
+    kept = [record for record in read_lines(path) if keep(record)]
+    text = "".join(json_text(record, path.name) + "\n" for record in kept)
+    write_atomically(path, encoded(text))
+
+
+def drop_unfinished_line(path: Path) -> None:
+    """Remove what stands after the last newline, so that the next line starts on its own."""
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    finished = content.rfind(b"\n") + 1
+    if finished < len(content):
+        write_atomically(path, content[:finished])

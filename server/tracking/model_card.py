@@ -1,0 +1,122 @@
+"""README.md of a run directory: the model card."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from server.tracking.disclosure_table import disclosure_totals, listed
+from server.tracking.durable_files import encoded, write_atomically
+from server.tracking.rows import ClientRow, best_round
+from server.tracking.run_directory import RunDirectory
+
+CARD = "README.md"
+SHOWN_APART = ("classes", "sha256", "tensors")
+MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#$!"})
+
+
+def write_model_card(run: RunDirectory) -> Path:
+    """Write README.md from what the run directory holds; the run may be unfinished.
+
+    From model.json it takes `classes` (names in the order of the outputs), `encoder`, and shows every other
+    plain entry as a line of the first table.
+    """
+    path = run.path / CARD
+    write_atomically(path, encoded(model_card(run)))
+    return path
+
+
+def model_card(run: RunDirectory) -> str:
+    """The model card as Markdown; names from clients are escaped."""
+    summary, config, facts = run.read_summary(), run.read_config(), run.read_model_card()
+    rounds, clients = run.read_rounds(), run.read_clients()
+    best = best_round(rounds)
+    chosen = summary.best_round if summary else (best.round if best else None)
+    plain = [(key, value) for key, value in facts.items() if key not in SHOWN_APART and is_plain(value)]
+    scored = summary or best
+    return (
+        environment()
+        .get_template("model_card.md.j2")
+        .render(
+            title=f"{summary.method if summary else setting(config, 'method')}: {run.path.resolve().name}",
+            summary=summary,
+            method=summary.method if summary else setting(config, "method"),
+            data=summary.data if summary else setting(config, "data"),
+            clients=summary.clients if summary else len({row.client for row in clients}),
+            rounds=summary.rounds if summary else len(rounds),
+            ratio=summary.ratio if summary else setting(config, "ratio", None),
+            seed=summary.seed if summary else setting(config, "seed"),
+            facts=plain,
+            classes=facts.get("classes"),
+            encoder=facts.get("encoder"),
+            val_accuracy=scored.val_accuracy if scored else None,
+            test_accuracy=scored.test_accuracy if scored else None,
+            test_macro_f1=scored.test_macro_f1 if scored else None,
+            test_ece=best.test_ece if best else None,
+            best_round="none" if chosen is None else chosen,
+            last_round=rounds[-1].round if rounds else "none",
+            last_test_accuracy=rounds[-1].test_accuracy if rounds else None,
+            client_rows=rows_at(clients, chosen),
+            totals=disclosure_totals(run.read_disclosures()),
+            versions=sorted(summary.versions.items()) if summary else [],
+        )
+    )
+
+
+def rows_at(rows: list[ClientRow], round_number: int | None) -> list[ClientRow]:
+    """The clients' rows of a round, ordered by client."""
+    return sorted((row for row in rows if row.round == round_number), key=lambda row: row.client)
+
+
+def setting(config: Mapping[str, Any], name: str, default: Any = "unknown") -> Any:
+    """A plain setting at the top of config.toml or in its table `run`."""
+    for table in (config, config.get("run", {})):
+        if isinstance(table, Mapping) and is_plain(table.get(name)):
+            return table[name]
+    return default
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value fits in a cell of a table."""
+    return isinstance(value, str | int | float | bool)
+
+
+def environment() -> Environment:
+    """Jinja2 with the filters that make Markdown cells."""
+    loader = FileSystemLoader(Path(__file__).parent)
+    made = Environment(
+        loader=loader,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    filters: dict[str, Callable[..., str]] = {"cell": cell, "code": code, "percent": percent}
+    made.filters |= filters | {"number": number, "listed": listed}
+    return made
+
+
+def cell(value: Any) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return " ".join(str(value).split()).translate(MARKDOWN)
+
+
+def code(value: Any) -> str:
+    """Text for between backticks."""
+    return " ".join(str(value).split()).replace("`", "'")
+
+
+def percent(value: float | None) -> str:
+    """A fraction as a percentage with two decimals; a dash where there is none."""
+    return "–" if value is None or math.isnan(value) else f"{100 * value:.2f}%"
+
+
+def number(value: float | None) -> str:
+    """A number with thin groups of thousands; a dash where there is none."""
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"

@@ -1,0 +1,229 @@
+"""The run directory: what a run leaves behind, and what other programs read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import tomli_w
+from torch import Tensor
+
+from common.errors import RunError
+from server.tracking.durable_files import (
+    append_lines,
+    drop_unfinished_line,
+    encoded,
+    json_text,
+    keep_lines,
+    read_lines,
+    write_atomically,
+)
+from server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary, object_to_row, row_to_object
+
+CONFIG = "config.toml"
+METRICS = "metrics.jsonl"
+CLIENTS = "clients.jsonl"
+DISCLOSURES = "disclosures.jsonl"
+SUMMARY = "summary.json"
+MODEL = "model.safetensors"
+MODEL_CARD = "model.json"
+CONTRACT = (CONFIG, METRICS, CLIENTS, DISCLOSURES, SUMMARY)
+
+
+class RunDirectory:
+    """The folder of one run, opened for writing.
+
+    Args:
+        path: a folder that is absent or empty; with `resume`, the folder of an earlier run.
+        resume: continue the run that is there. What a killed process left of a line is removed.
+
+    Raises:
+        RunError: the folder holds something else, or a run that this one would overwrite.
+    """
+
+    def __init__(self, path: Path | str, *, resume: bool = False) -> None:
+        self.path = Path(path)
+        if resume:
+            require_run(self.path)
+            for name in (METRICS, CLIENTS, DISCLOSURES):
+                drop_unfinished_line(self.path / name)
+            return
+        if self.path.exists() and not self.path.is_dir():
+            raise RunError(f"{self.path} is a file, not a folder; choose another --out")
+        if is_run(self.path):
+            state = "a finished run" if (self.path / SUMMARY).exists() else "an unfinished run"
+            raise RunError(
+                f"{self.path} holds {state}; choose another --out, or continue it with --resume {self.path}"
+            )
+        if self.path.exists() and any(self.path.iterdir()):
+            raise RunError(f"{self.path} is not empty and is no run directory; choose another --out")
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    @classmethod
+    def open(cls, path: Path | str) -> RunDirectory:
+        """An existing run for reading; nothing is written, not even repairs.
+
+        Raises:
+            RunError: the folder is absent or is no run directory.
+        """
+        require_run(Path(path))
+        run = cls.__new__(cls)
+        run.path = Path(path)
+        return run
+
+    @property
+    def finished(self) -> bool:
+        """Whether the summary, which a run writes last, is there."""
+        return (self.path / SUMMARY).exists()
+
+    def write_config(self, settings: Mapping[str, Any]) -> None:
+        """Write config.toml; a setting that is None is left out, because TOML has no empty value."""
+        content = tomli_w.dumps(toml_table(settings, ""))
+        write_atomically(self.path / CONFIG, encoded(content))
+
+    def append_round(self, row: RoundRow) -> None:
+        """Append to metrics.jsonl."""
+        append_lines(self.path / METRICS, [row_to_object(row)])
+
+    def append_clients(self, rows: Sequence[ClientRow]) -> None:
+        """Append to clients.jsonl."""
+        append_lines(self.path / CLIENTS, [row_to_object(row) for row in rows])
+
+    def append_disclosures(self, rows: Sequence[Disclosure]) -> None:
+        """Append to disclosures.jsonl."""
+        append_lines(self.path / DISCLOSURES, [row_to_object(row) for row in rows])
+
+    def write_summary(self, summary: Summary) -> None:
+        """Write summary.json, which marks the run as finished."""
+        text = json_text(row_to_object(summary), SUMMARY, indent=2) + "\n"
+        write_atomically(self.path / SUMMARY, encoded(text))
+
+    def write_model(self, tensors: Mapping[str, Tensor], card: Mapping[str, Any]) -> None:
+        """Write model.safetensors, and model.json: the card with the file's SHA-256 and the tensors' shapes."""
+        owned = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        content = safetensors.torch.save(owned)
+        shapes = {name: list(tensor.shape) for name, tensor in owned.items()}
+        record = {**card, "sha256": hashlib.sha256(content).hexdigest(), "tensors": shapes}
+        text = json_text(record, MODEL_CARD, indent=2) + "\n"
+        write_atomically(self.path / MODEL, content)
+        write_atomically(self.path / MODEL_CARD, encoded(text))
+
+    def truncate_after(self, round_number: int) -> None:
+        """Forget what came after a round: later rows of all files, and the summary of the longer run."""
+        (self.path / SUMMARY).unlink(missing_ok=True)
+        for name in (METRICS, CLIENTS, DISCLOSURES):
+            keep_lines(self.path / name, lambda record: int(record["round"]) <= round_number)
+
+    def read_config(self) -> dict[str, Any]:
+        """The settings; empty where the run has not written them yet."""
+        path = self.path / CONFIG
+        if not path.exists():
+            return {}
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise RunError(f"{path} is not TOML ({error}); restore the file") from error
+
+    def read_rounds(self) -> list[RoundRow]:
+        """The rows of metrics.jsonl."""
+        return [object_to_row(RoundRow, record) for record in read_lines(self.path / METRICS)]
+
+    def read_clients(self) -> list[ClientRow]:
+        """The rows of clients.jsonl."""
+        return [object_to_row(ClientRow, record) for record in read_lines(self.path / CLIENTS)]
+
+    def read_disclosures(self) -> list[Disclosure]:
+        """The rows of disclosures.jsonl."""
+        return [object_to_row(Disclosure, record) for record in read_lines(self.path / DISCLOSURES)]
+
+    def read_summary(self) -> Summary | None:
+        """The summary, None where the run has not finished."""
+        record = read_object(self.path / SUMMARY)
+        return None if record is None else object_to_row(Summary, record)
+
+    def read_model_card(self) -> dict[str, Any]:
+        """model.json; empty where no model has been written."""
+        return read_object(self.path / MODEL_CARD) or {}
+
+    def read_model(self) -> dict[str, Tensor]:
+        """The tensors of model.safetensors.
+
+        Raises:
+            RunError: the file is absent, damaged, or is not the one that model.json describes.
+        """
+        path = self.path / MODEL
+        if not path.exists():
+            raise RunError(
+                f"{path} does not exist; the run has not released a model yet, continue it with --resume"
+            )
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() != self.read_model_card().get("sha256"):
+            raise RunError(
+                f"{path} is not the file whose SHA-256 is in {MODEL_CARD}; restore both from the run"
+            )
+        return safetensors.torch.load(content)
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder holds any file of the contract."""
+    return any((path / name).exists() for name in CONTRACT)
+
+
+def require_run(path: Path) -> None:
+    """Raise RunError where a path is no run directory."""
+    if not path.is_dir():
+        raise RunError(f"{path} is not a folder; name the --out folder of an earlier run")
+    if not is_run(path):
+        raise RunError(
+            f"{path} is no run directory: it has none of {', '.join(CONTRACT)}; name an earlier --out"
+        )
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """The JSON object of a whole file, None where there is no file."""
+    if not path.exists():
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunError(f"{path} is not JSON ({error}); restore the file") from error
+    if not isinstance(record, dict):
+        raise RunError(f"{path} is not a JSON object; restore the file")
+    return record
+
+
+def toml_table(settings: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """A mapping in TOML's own types, without the settings that are None."""
+    return {
+        str(key): toml_value(value, f"{prefix}{key}") for key, value in settings.items() if value is not None
+    }
+
+
+def toml_value(value: object, name: str) -> Any:
+    """A value in TOML's own types.
+
+    Raises:
+        RunError: TOML cannot hold it.
+    """
+    if isinstance(value, Enum):
+        return toml_value(value.value, name)
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return toml_table(value, f"{name}.")
+    if isinstance(value, list | tuple):
+        return [toml_value(entry, name) for entry in value]
+    if isinstance(value, set | frozenset):
+        return sorted(toml_value(entry, name) for entry in value)
+    raise RunError(
+        f"setting {name} is a {type(value).__name__}, which TOML lacks; pass text, numbers, lists or tables"
+    )

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import inspect
+
+import scipy.special
+
+from client.data.docstrings import Docstring, parse_docstring
+
+EXAMPLE = inspect.cleandoc("""
+    f(x, y, /, out=None,
+      *, where=True)
+
+    y = f(x)
+
+    Smooth a signal, much like `convolve` and :func:`scipy.signal.fftconvolve`.
+
+    Parameters
+    ----------
+    x, beta : array_like
+        Compare ``numpy.sum``, `beta` and :class:`~scipy.signal.lti`.
+
+    Returns
+    -------
+    y : ndarray
+
+    See Also
+    --------
+    first, second.third : About `nothing`
+        Indented, fourth
+    :func:`fifth` : more
+    sixth
+
+    Notes
+    -----
+    As :func:`the text <seventh.eighth>` says, with ``a = 1``.
+
+    References
+    ----------
+    .. [1] `book`
+
+    Examples
+    --------
+    >>> f(1)  # `hidden`
+""")
+
+
+def test_sections_and_references():
+    doc = parse_docstring(EXAMPLE, "f")
+    assert doc.text.startswith("Smooth a signal")
+    assert "Parameters" in doc.text
+    assert "As :func:`the text" in doc.text
+    for left_out in ("See Also", "fourth", "book", "hidden", "References", "where=True", "---"):
+        assert left_out not in doc.text
+    assert set(doc.references) == {
+        "first", "second.third", "fifth", "sixth", "convolve", "scipy.signal.fftconvolve", "numpy.sum",
+        "scipy.signal.lti", "seventh.eighth", "nothing",
+    }  # fmt: skip
+
+
+def test_signature_of_a_ufunc_is_left_out():
+    assert Docstring.of(scipy.special.jv).text.startswith("Bessel function of the first kind")
+
+
+def test_absent_docstring():
+    assert Docstring.of(lambda: None) == Docstring("", ())

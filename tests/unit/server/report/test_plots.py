@@ -1,0 +1,61 @@
+"""The plots hold the values that they were given."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+
+from server.report.plots import Line, line_plot, stacked_plot
+
+
+def path_of(svg: str, colour: str) -> list[tuple[float, float]]:
+    found = re.search(rf'<path d="([^"]*)"[^>]*style="fill: none;[^"]*stroke: var\(--{colour}\)', svg)
+    assert found
+    return [(float(x), float(y)) for x, y in re.findall(r"[ML] ([-\d.]+) ([-\d.]+)", found[1])]
+
+
+def test_a_line_is_an_affine_image_of_its_values() -> None:
+    rounds, values = [1, 2, 3, 5, 8], [0.1, 0.7, 0.3, 0.9, 0.2]
+    points = np.array(path_of(line_plot([Line(rounds, values, 0)], "", "p"), "series-0"))
+    for column, expected in ((0, rounds), (1, values)):
+        slope, offset = np.polyfit(expected, points[:, column], 1)
+        assert np.allclose(slope * np.array(expected) + offset, points[:, column], atol=1e-4)
+        assert slope > 0 if column == 0 else slope < 0
+
+
+def test_gaps_stay_gaps() -> None:
+    svg = line_plot([Line([1, 2, 3, 4, 5], [0.1, 0.2, None, 0.4, 0.5], 3)], "", "p")
+    assert len(path_of(svg, "series-3")) == 4
+    assert re.search(r'd="M[^M"]*M', svg)
+
+
+def test_colours_wrap_around_and_no_stand_in_is_left() -> None:
+    lines = [Line([1, 2], [0.0, float(index)], index, index) for index in range(20)]
+    svg = line_plot(lines, "loss", "p", percent=True)
+    assert {f"var(--series-{index})" for index in range(8)} <= set(re.findall(r"var\(--series-\d\)", svg))
+    assert "#0102" not in svg
+    assert "%" in svg
+
+
+def test_stacks_have_the_heights_of_their_layers() -> None:
+    svg = stacked_plot([1, 2], [[1.0, 2.0], [3.0, 1.0]], "seconds", "p")
+    bars = re.findall(
+        r'<path d="M ([-\d.]+) ([-\d.]+) \nL [-\d.]+ [-\d.]+ \nL [-\d.]+ ([-\d.]+)[^"]*"[^>]*series-', svg
+    )
+    heights = np.array([float(low) - float(high) for _, low, high in bars])
+    assert np.allclose(heights / heights[0], [1.0, 2.0, 3.0, 1.0], atol=1e-3)
+
+
+def test_svg_is_well_formed_and_its_ids_carry_the_prefix() -> None:
+    for svg in (
+        line_plot([Line([4], [0.5], 0)], "", "one"),
+        stacked_plot(list(range(99)), [[1.0] * 99], "s", "one"),
+    ):
+        root = ElementTree.fromstring(svg)
+        ids = [element.attrib["id"] for element in root.iter() if "id" in element.attrib]
+        assert ids
+        assert all(name.startswith("one-") for name in ids)
+        assert "width" not in root.attrib
+        assert "viewBox" in root.attrib

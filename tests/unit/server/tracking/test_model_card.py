@@ -1,0 +1,90 @@
+"""The model card, for finished and unfinished runs and hostile names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from server.tracking.disclosure_table import disclosure_totals, listed
+from server.tracking.model_card import cell, model_card, write_model_card
+from server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary
+from server.tracking.run_directory import RunDirectory
+
+
+def finished_run(path: Path, client: str) -> RunDirectory:
+    run = RunDirectory(path)
+    run.write_config({"run": {"method": "dance", "data": "cora"}})
+    run.append_round(RoundRow(1, 0.5, 0.8125, 0.75, 0.625, 1.5, {}, 10, 20, 2, 0, test_ece=0.0375))
+    run.append_round(RoundRow(2, 0.4, 0.7, 0.875, 0.6, 1.5, {}, 10, 20, 2, 0))
+    run.append_clients([ClientRow(1, client, 541, 325, 0.8125, None, None, {})])
+    run.append_disclosures(
+        [Disclosure(n, client, "server", "update", 1000, "the | update", "masked") for n in (1, 2)]
+    )
+    return run
+
+
+def test_card_holds_the_numbers_of_the_chosen_round(tmp_path: Path) -> None:
+    run = finished_run(tmp_path / "run", "north")
+    run.write_model(
+        {"w": torch.zeros(2)}, {"classes": ["theory", "neural"], "encoder": "mini-lm", "hidden": 64}
+    )
+    scores = (1, 0.8125, 0.75, 0.625, 0.875)
+    tokens = (None, None, None)
+    run.write_summary(
+        Summary("dance", "cora", 2, 2, 0.08, 7, *scores, 20, 40, *tokens, 3.0, 1.5, 99.0, {"torch": "2.13"})
+    )
+    text = write_model_card(run).read_text(encoding="utf-8")
+    for line in (
+        "| accuracy | validation | 81.25% | 1 |",
+        "| accuracy | test | 75.00% | 1 |",
+        "| macro-F1 | test | 62.50% | 1 |",
+        "| expected calibration error | test | 3.75% | 1 |",
+        "| accuracy | test | 87.50% | 2 (last) |",
+        "| north | 541 | 325 | 81.25% | – | – |",
+        r"| update | north | server | 2 | 2,000 | the \| update | masked |",
+        "| hidden | 64 |",
+        "1. neural",
+        "- torch 2.13",
+    ):
+        assert line in text.splitlines()
+    assert "has not finished" not in text
+
+
+def test_card_of_an_unfinished_run_says_so(tmp_path: Path) -> None:
+    text = model_card(finished_run(tmp_path / "run", "north"))
+    assert "The run has not finished" in text
+    assert "| accuracy | test | 75.00% | 1 |" in text
+    assert "The run did not record names of classes." in text
+    started = RunDirectory(tmp_path / "started")
+    assert "disclosures.jsonl holds no record." in model_card(started)
+
+
+def test_names_cannot_break_the_card(tmp_path: Path) -> None:
+    text = model_card(finished_run(tmp_path / "run", "x | y\n# <script>[a](b)"))
+    assert "\n# <script>" not in text
+    assert r"x \| y \# \<script\>\[a\](b)" in text
+    assert cell("`a`\\_*") == r"\`a\`\\\_\*"
+
+
+def test_totals_keep_directions_and_protections_apart() -> None:
+    rows = [
+        Disclosure(1, "a", "server", "update", 10, "the update", "none"),
+        Disclosure(1, "b", "server", "update", 20, "the update", "none", count=3),
+        Disclosure(2, "b", "server", "update", 20, "the update", "masked"),
+        Disclosure(2, "server", "a", "update", 5, "the update", "none"),
+    ]
+    totals = disclosure_totals(rows)
+    assert [(t.senders, t.receivers, t.count, t.bytes, t.protected) for t in totals] == [
+        (("a", "b"), ("server",), 4, 30, "none"),
+        (("b",), ("server",), 1, 20, "masked"),
+        (("server",), ("a",), 1, 5, "none"),
+    ]
+    assert (totals[0].first_round, totals[1].last_round) == (1, 2)
+    assert sum(t.bytes for t in totals) == sum(row.bytes for row in rows)
+
+
+def test_long_lists_of_names_are_cut() -> None:
+    assert listed(["a", "b", "c"]) == "a, b, c"
+    assert listed(["a", "b", "c", "d"]) == "a, b and 2 more"
+    assert listed([]) == ""
