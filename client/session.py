@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -22,6 +22,8 @@ from client.text.node_texts import text_bank
 from common.config import RunConfig
 from common.graph import Adjacency, Graph
 from common.wire.records import Content, Instruction, Reply
+
+T = TypeVar("T")
 
 FOLDER_FEATURES = "features.npy"
 
@@ -45,6 +47,7 @@ class Session:
         self.timings: dict[str, float] = {}
         self.encoded: dict[str, int] = {"chunks": 0, "tokens": 0}
         self._instruction: Instruction | None = None
+        self._kept: dict[str, object] = {}
 
     def respond(self, instruction: Instruction) -> Reply:
         """Carry out an instruction of the run's method."""
@@ -143,6 +146,12 @@ class Session:
     def training_adjacency(self) -> Adjacency:
         """Propagation over the training graph."""
         return self.training_graph.adjacency() if self.config.train.inductive else self.adjacency
+
+    def kept(self, name: str, build: Callable[[], T]) -> T:
+        """A value that the method derives from the site's data, built at first use and kept in memory."""
+        if name not in self._kept:
+            self._kept[name] = build()
+        return cast(T, self._kept[name])
 
     def remembered(self) -> Remembered | None:
         """What the method saved before this step."""

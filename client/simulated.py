@@ -10,11 +10,11 @@ from pathlib import Path
 from filelock import FileLock
 
 from client.data.partition import partition
-from client.data.sites import pooled, prepare_sites
+from client.data.sites import check_agreement, pooled, prepare_sites
 from client.data.sources import load_source
 from client.data.splitting import parse_split, resplit
 from client.data.writing import write_folder
-from client.site import Site
+from client.site import Site, check_name
 from common.config import RunConfig
 from common.errors import ConfigError
 
@@ -82,6 +82,9 @@ def _write(config: RunConfig, destination: Path) -> tuple[Path, ...]:
     if len(graphs) > 1 and config.clients > 1:
         if config.clients != len(graphs):
             raise ConfigError(f"{len(graphs)} folders are {len(graphs)} clients: set clients to that number")
+        check_agreement(graphs)
+        for graph in graphs:
+            check_name(graph.name)
         split = [resplit(graph, fractions, config.seed) if fractions else graph for graph in graphs]
         return tuple(write_folder(graph, destination / graph.name) for graph in split)
     graph = pooled(graphs) if len(graphs) > 1 else graphs[0]

@@ -31,11 +31,7 @@ class Site:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
-            raise ConfigError(
-                f"site name {self.name!r}: use 1 to 64 letters, digits, spaces or . _ @ -, "
-                "starting with a letter or a digit"
-            )
+        check_name(self.name)
 
     @property
     def evidence(self) -> Path:
@@ -46,6 +42,15 @@ class Site:
     def state(self) -> Path:
         """The folder of what outlives a message."""
         return self.workspace / "state"
+
+
+def check_name(name: str) -> None:
+    """Raise ConfigError where a site may not be called so; a name is also the name of a folder."""
+    if not NAME.fullmatch(name):
+        raise ConfigError(
+            f"site name {name!r}: use 1 to 64 letters, digits, spaces or . _ @ -, "
+            "starting with a letter or a digit"
+        )
 
 
 def site_from_node_config(node: Mapping[str, object], device: str) -> Site:

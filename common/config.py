@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from common.errors import ConfigError
 
@@ -23,9 +23,12 @@ Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 
-# What 0 stands for: what one method needs would spoil another one's baseline.
+# What a method's own default is: what one method needs would spoil another one's baseline.
 LEARNING_RATES = {"dance": 3e-3}
 DEFAULT_LEARNING_RATE = 1e-2
+AVERAGE_DECAYS = {"dance": 0.95}
+DEFAULT_AVERAGE_DECAY = 0.0
+METHODS_DEFAULT = -1.0
 # The one client of these holds the whole graph, cross-client edges included.
 POOLED_METHODS = frozenset({"centralised"})
 
@@ -93,9 +96,18 @@ class AggregationConfig(Section):
     """How contributions become one model."""
 
     weights: Literal["samples", "uniform"] = Field("samples", description="client weights")
-    average_decay: Annotated[float, Field(ge=0, lt=1)] = Field(
-        0.0, description="decay of an exponential average of the global model, which is then scored; 0 is off"
+    average_decay: Annotated[float, Field(ge=METHODS_DEFAULT, lt=1)] = Field(
+        METHODS_DEFAULT,
+        description="decay of an average of the global model over rounds, which is then scored and released; "
+        "0 is off, -1 takes the method's default",
     )
+
+    @field_validator("average_decay")
+    @classmethod
+    def _no_negative_decay(cls, value: float) -> float:
+        if value < 0 and value != METHODS_DEFAULT:
+            raise ValueError("must be in [0, 1), or -1 for the method's default")
+        return value
 
 
 class ExchangeConfig(Section):
@@ -162,7 +174,6 @@ class SummariesConfig(Section):
     limit: Annotated[int, Field(ge=0)] = Field(0, description="most summaries a site writes; 0 is off")
     model: str = Field("bundled", description="bundled, a Hugging Face id, or a path")
     batch: Count = Field(8, description="prompts generated at once")
-    new_tokens: Annotated[int, Field(ge=8, le=1024)] = Field(96, description="most tokens of an answer")
 
 
 class RunConfig(Section):
@@ -194,10 +205,18 @@ class RunConfig(Section):
             )
         if self.train.learning_rate == 0:
             rate = LEARNING_RATES.get(self.method, DEFAULT_LEARNING_RATE)
-            object.__setattr__(self, "train", self.train.model_copy(update={"learning_rate": rate}))
+            self._set(train=self.train.model_copy(update={"learning_rate": rate}))
+        if self.aggregation.average_decay == METHODS_DEFAULT:
+            decay = AVERAGE_DECAYS.get(self.method, DEFAULT_AVERAGE_DECAY)
+            self._set(aggregation=self.aggregation.model_copy(update={"average_decay": decay}))
         if self.method in POOLED_METHODS:
-            object.__setattr__(self, "clients", 1)
+            self._set(clients=1)
         return self
+
+    def _set(self, **values: Any) -> None:
+        # A validator of a frozen model can only complete it this way.
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_flat(cls, flat: Mapping[str, Any]) -> RunConfig:

@@ -88,6 +88,10 @@ class Graph:
         """The normalised propagation matrix of this graph."""
         return normalised_adjacency(self.edge_index, self.num_nodes, self.edge_weight)
 
+    def with_features(self, x: Float[Tensor, "nodes dim"]) -> Graph:
+        """The same graph with other node features."""
+        return replace(self, x=x)
+
     def without_edges_of(self, hidden: Bool[Tensor, " nodes"]) -> Graph:
         """The same nodes, with every edge that touches a hidden node removed."""
         source, target = self.edge_index

@@ -9,6 +9,8 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+LOGGER = logging.getLogger("fedtag")
+
 app = ServerApp()
 
 
@@ -20,10 +22,19 @@ def main(grid: Grid, context: Context) -> None:
     from server.rounds import Rounds
     from server.tracking.run_directory import RunDirectory
 
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    log_to_stderr()
     config = RunConfig.from_flat(context.run_config)
     home = Path(os.environ.get("FEDTAG_HOME", Path.home() / ".fedtag"))
     path = Path(config.out) if config.out else home / "runs" / f"{config.method}-{context.run_id}"
-    progress = LineProgress()
-    progress.note(f"results go to {path}")
-    Rounds(grid, config, RunDirectory(path, resume=config.resume), progress).run()
+    LOGGER.info("results go to %s", path)
+    Rounds(grid, config, RunDirectory(path, resume=config.resume), LineProgress()).run()
+
+
+def log_to_stderr() -> None:
+    """Lines of our own log only: Flower sends stderr to the SuperLink by HTTP, whose client logs each request."""
+    if not LOGGER.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("fedtag %(levelname)s: %(message)s"))
+        LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+    LOGGER.propagate = False

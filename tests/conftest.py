@@ -1,12 +1,42 @@
-"""Fixtures that every kind of test uses."""
+"""Fixtures and settings that every kind of test uses."""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+
+# A shared machine may stall any single example, so no example has a deadline. In CI the examples are the same
+# in every run; elsewhere they vary, and a failing one is kept in .hypothesis/ for the next run.
+settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "ci", settings.get_profile("local"), derandomize=True, database=None, print_blob=True
+)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def session_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Points FEDTAG_HOME and FEDTAG_CACHE into the session's temporary folder, never into the user's home.
+
+    Encoded texts are keyed by their content, so all tests of a session share one cache; the processes of a
+    parallel session (pytest-xdist) share it too. Processes that a test starts inherit both variables.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        folder = folder.parent
+    with pytest.MonkeyPatch.context() as patch:
+        for variable, name in (("FEDTAG_HOME", "home"), ("FEDTAG_CACHE", "cache")):
+            (folder / f"fedtag-{name}").mkdir(exist_ok=True)
+            patch.setenv(variable, str(folder / f"fedtag-{name}"))
+        yield folder
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +46,31 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the real graphs are not at {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def write_feature_folder() -> Callable[..., Path]:
+    """Writes a small data folder with features.npy, so that nothing needs an encoder; classes are easy to tell."""
+
+    def write(path: Path, nodes: int = 60, seed: int = 0) -> Path:
+        rng = np.random.default_rng(seed)
+        labels = np.arange(nodes) % 3
+        splits = np.array(["train", "train", "train", "val", "test"])[(np.arange(nodes) // 3) % 5]
+        pairs = rng.integers(0, nodes, (6 * nodes, 2))
+        alike = labels[pairs[:, 0]] == labels[pairs[:, 1]]
+        pairs = pairs[alike & (pairs[:, 0] != pairs[:, 1])]
+        path.mkdir(parents=True)
+        rows = [f"{n},text of node {n},{'abc'[labels[n]]},{splits[n]}" for n in range(nodes)]
+        (path / "nodes.csv").write_text(
+            "\n".join(["node_id,text,label,split", *rows]) + "\n", encoding="utf-8"
+        )
+        edges = [f"{a},{b}" for a, b in np.unique(np.sort(pairs, axis=1), axis=0)]
+        (path / "edges.csv").write_text("\n".join(["src,dst", *edges]) + "\n", encoding="utf-8")
+        meta = {"name": path.name, "classes": ["a", "b", "c"]}
+        (path / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+        features = rng.standard_normal((nodes, 8)).astype(np.float32)
+        features[np.arange(nodes), labels] += 1.5
+        np.save(path / "features.npy", features)
+        return path
+
+    return write

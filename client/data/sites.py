@@ -98,7 +98,7 @@ def pooled(graphs: Sequence[TextGraph]) -> TextGraph:
     Raises:
         DataError: if the sites do not agree on classes, direction, features or have the same name.
     """
-    _check_agreement(graphs)
+    check_agreement(graphs)
     names = {graph.name for graph in graphs}
     owned = [graph.subgraph(_own_rows(graph, names)) for graph in graphs]
     plain = [node for graph in owned for node in graph.node_ids]
@@ -151,7 +151,8 @@ def pooled(graphs: Sequence[TextGraph]) -> TextGraph:
     )
 
 
-def _check_agreement(graphs: Sequence[TextGraph]) -> None:
+def check_agreement(graphs: Sequence[TextGraph]) -> None:
+    """Raise DataError where sites cannot be one federation: classes, direction, features, names."""
     if not graphs:
         raise DataError("There is no folder to pool; give at least one.")
     first, problems = graphs[0], []

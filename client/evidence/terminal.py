@@ -12,14 +12,26 @@ from rich.table import Table
 from rich.text import Text
 
 from client.evidence.packs import EvidencePack, NodeId, SelectedChunk, hop_name
-from client.evidence.verification import SourceTexts, chunk_violation, pack_violations
+from client.evidence.verification import (
+    CHUNK_BUDGET,
+    HOP_BUDGETS,
+    SourceTexts,
+    chunk_violation,
+    pack_violations,
+)
 
 _BAR_CELLS = 20
 _LONGEST_QUOTE = 4000
 _LONGEST_NAME = 60
 
 
-def evidence_view(pack: EvidencePack, node_ids: Sequence[NodeId], texts: Sequence[str]) -> RenderableType:
+def evidence_view(
+    pack: EvidencePack,
+    node_ids: Sequence[NodeId],
+    texts: Sequence[str],
+    hop_budgets: Sequence[int] = HOP_BUDGETS,
+    chunk_budget: int = CHUNK_BUDGET,
+) -> RenderableType:
     """A Rich renderable of one pack: prediction, neighbours by hop, spans quoted word for word.
 
     Quotes are plain text: neither Rich markup nor terminal control sequences in them take effect
@@ -28,6 +40,7 @@ def evidence_view(pack: EvidencePack, node_ids: Sequence[NodeId], texts: Sequenc
     Args:
         pack: the evidence of the node.
         node_ids, texts: the institution's nodes, against which each span is verified.
+        hop_budgets, chunk_budget: as in `verify`.
     """
     sources = SourceTexts(node_ids, texts)
     parts: list[RenderableType] = [_headline(pack), Text()]
@@ -39,7 +52,7 @@ def evidence_view(pack: EvidencePack, node_ids: Sequence[NodeId], texts: Sequenc
         parts += _quote(number, pack, chunk, sources)
     if pack.summary is not None:
         parts += [Rule("Summary by the language model", align="left", style="dim"), _literal(pack.summary)]
-    violations = pack_violations(pack, sources)
+    violations = pack_violations(pack, sources, hop_budgets, chunk_budget)
     if violations:
         parts.append(Rule("Violations", align="left", style="red"))
         parts += [_literal(sentence, style="red") for sentence in violations]

@@ -139,12 +139,15 @@ def bank_from_features(features: Float[Tensor, "nodes dim"], text_lengths: Seque
     nodes = features.shape[0]
     if len(text_lengths) != nodes:
         raise DataError(f"{nodes} feature rows for {len(text_lengths)} texts: give one row a node")
-    if not bool(torch.isfinite(features).all()):
-        row = int((~torch.isfinite(features)).any(dim=1).nonzero()[0, 0])
-        raise DataError(f"the features of row {row} are not finite: replace NaN and infinity")
     document = features.to(torch.float32)
+    finite = torch.isfinite(document).all(dim=1)
+    if not bool(finite.all()):
+        row = int((~finite).nonzero()[0, 0])
+        raise DataError(f"the features of row {row} are not finite in float32: replace NaN and infinity")
+    length = document.double().norm(dim=1, keepdim=True)
+    unit = torch.where(length > 0, document.double() / length, 0.0)
     return TextBank(
-        vectors=torch.nn.functional.normalize(document, dim=1),
+        vectors=unit.float(),
         ptr=torch.arange(nodes + 1),
         start=torch.zeros(nodes, dtype=torch.int64),
         end=torch.as_tensor(list(text_lengths), dtype=torch.int64),

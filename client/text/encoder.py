@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from jaxtyping import Float, Int
+from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -120,7 +121,7 @@ class Encoder:
                     local_files_only=True,
                     model_kwargs={"dtype": torch.float32},
                 )
-            except (OSError, ValueError, RuntimeError) as error:
+            except (OSError, ValueError, RuntimeError, SafetensorError) as error:
                 raise WeightsError(
                     f"the encoder in {self.folder} could not be loaded ({error}): name another one"
                 ) from error

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from safetensors import SafetensorError
 
 from client.text.chunks import without_surrogates
 from client.text.encoder import Progress, quiet_loading
@@ -119,7 +120,7 @@ class LanguageModel:
                 model: Any = AutoModelForCausalLM.from_pretrained(
                     str(self.folder), dtype=getattr(torch, self.dtype), **self._source()
                 )
-            except (OSError, ValueError, RuntimeError) as error:
+            except (OSError, ValueError, RuntimeError, SafetensorError) as error:
                 raise WeightsError(
                     f"the language model in {self.folder} could not be loaded ({error}): name another one"
                 ) from error

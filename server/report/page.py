@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from common.errors import RunError
+from server.report.page_template import TEMPLATE
 from server.report.plots import CSS_DASHES, SERIES_COLOURS, Line, line_plot, stacked_plot
 from server.report.run_view import RunView, view_run
 from server.tracking.disclosure_table import listed
@@ -64,7 +65,7 @@ def render_report(runs: Sequence[RunView]) -> str:
     """The page as text; equal runs give equal text."""
     return (
         environment()
-        .get_template("page.html.j2")
+        .from_string(TEMPLATE)
         .render(
             runs=runs,
             overview=[chart for chart in overview_charts(runs) if chart],
@@ -194,7 +195,6 @@ def words(runs: Sequence[RunView], name: str, title: str, show: Callable[[float]
 def environment() -> Environment:
     """Jinja2 with escaping and the filters of the page."""
     made = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

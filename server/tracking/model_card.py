@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, StrictUndefined
 
+from server.tracking.card_template import TEMPLATE
 from server.tracking.disclosure_table import disclosure_totals, listed
 from server.tracking.durable_files import encoded, write_atomically
 from server.tracking.rows import ClientRow, best_round
@@ -40,7 +41,7 @@ def model_card(run: RunDirectory) -> str:
     scored = summary or best
     return (
         environment()
-        .get_template("model_card.md.j2")
+        .from_string(TEMPLATE)
         .render(
             title=f"{summary.method if summary else setting(config, 'method')}: {run.path.resolve().name}",
             summary=summary,
@@ -87,9 +88,7 @@ def is_plain(value: object) -> bool:
 
 def environment() -> Environment:
     """Jinja2 with the filters that make Markdown cells."""
-    loader = FileSystemLoader(Path(__file__).parent)
     made = Environment(
-        loader=loader,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -48,7 +48,9 @@ def test_rows_are_the_vectors_of_literal_slices(encoder: Encoder, cache: TextCac
     slices = [TEXTS[u][a:b] for u, a, b in zip(owner, bank.start.tolist(), bank.end.tolist(), strict=True)]
     assert slices[0] == TEXTS[0]
     torch.testing.assert_close(bank.vectors, encoder.encode(slices).vectors, atol=1e-6, rtol=0)
-    assert bank.tokens.tolist() == [len(encoder.tokenizer.encode(s, add_special_tokens=False)) for s in slices]
+    assert bank.tokens.tolist() == [
+        len(encoder.tokenizer.encode(s, add_special_tokens=False)) for s in slices
+    ]
     whole = encoder.encode([TEXTS[0], TEXTS[2], TEXTS[4]]).vectors
     torch.testing.assert_close(bank.document[[0, 2, 4]], whole, atol=1e-6, rtol=0)
     assert torch.equal(bank.document[[1, 3]], torch.zeros(2, 384))
@@ -149,7 +151,9 @@ def test_pooling_follows_its_formula(sizes: list[int], sharpness: float, seed: i
         torch.zeros(len(sizes), 7),
     )
     pooled = bank.pooled(sharpness)
-    np.testing.assert_allclose(pooled.numpy(), brute_force(bank, sharpness), atol=1e-4 if sharpness > 100 else 2e-6)
+    np.testing.assert_allclose(
+        pooled.numpy(), brute_force(bank, sharpness), atol=1e-4 if sharpness > 100 else 2e-6
+    )
     assert bank.node_of_chunk().tolist() == [u for u, size in enumerate(sizes) for _ in range(size)]
 
 
@@ -168,3 +172,5 @@ def test_unusable_features_are_refused() -> None:
         bank_from_features(torch.zeros(2, 3), [1, 2, 3])
     with pytest.raises(DataError, match="features of row 1 are not finite"):
         bank_from_features(torch.tensor([[0.0], [float("nan")]]), [1, 1])
+    with pytest.raises(DataError, match="row 0 are not finite in float32"):
+        bank_from_features(torch.tensor([[1e300]], dtype=torch.float64), [1])

@@ -80,9 +80,7 @@ def write_many(path: str, first: int, kind: str) -> None:
 def test_processes_write_at_once_and_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "shared.sqlite"
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    workers = [
-        context.Process(target=write_many, args=(str(path), first, "text")) for first in (0, 20, 40)
-    ]
+    workers = [context.Process(target=write_many, args=(str(path), first, "text")) for first in (0, 20, 40)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -116,7 +114,7 @@ def test_a_process_killed_while_writing_leaves_whole_transactions(tmp_path: Path
         connection.close()
 
 
-def test_a_killed_process_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_an_unfinished_write_is_invisible_and_leaves_no_trace(tmp_path: Path) -> None:
     store = ContentStore(tmp_path / "s", "text")
     store.put_many({content_key(0): b"a"})
     connection = sqlite3.connect(store.path, isolation_level=None)

@@ -16,9 +16,24 @@ from common.errors import ConfigError
 BUNDLED_TOKENIZER = Encoder().tokenizer
 
 WORDS = st.sampled_from(
-    ["graph", "Neural networks.", "e.g.", "3.14", "\n\n", "\n- item", "学习。", "שלום", "مرحبا!", "👩‍👩‍👧", "é", "x" * 130]
+    [
+        "graph",
+        "Neural networks.",
+        "e.g.",
+        "3.14",
+        "\n\n",
+        "\n- item",
+        "学习。",
+        "שלום",
+        "مرحبا!",
+        "👩‍👩‍👧",
+        "é",
+        "x" * 130,
+    ]
 )
-TEXT = st.one_of(st.text(max_size=200), st.lists(WORDS, max_size=80).map(" ".join), st.lists(WORDS).map("".join))
+TEXT = st.one_of(
+    st.text(max_size=200), st.lists(WORDS, max_size=80).map(" ".join), st.lists(WORDS).map("".join)
+)
 
 
 def byte_tokenizer() -> Tokenizer:

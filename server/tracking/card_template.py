@@ -1,3 +1,13 @@
+"""The Jinja2 template of the model card.
+
+It is a module because a Flower app bundle carries no template files.
+"""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+TEMPLATE = """\
 # {{ title|cell }}
 
 A node classifier for text-attributed graphs, trained by fedtag with the method **{{ method|cell }}** over {{ clients }} institution{{ "" if clients == 1 else "s" }}. What the institutions disclosed for it is listed below.
@@ -90,3 +100,4 @@ The model reads node features{% if encoder %} made by the encoder `{{ encoder|co
 - {{ name|cell }} {{ version|cell }}
 {% endfor %}
 {% endif %}
+"""

@@ -1,3 +1,13 @@
+"""The Jinja2 template of the HTML report.
+
+It is a module because a Flower app bundle carries no template files.
+"""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+TEMPLATE = """\
 {% macro legend(keys) %}
 {% if keys %}
 <ul class="legend">
@@ -203,3 +213,4 @@ thead .number { white-space: normal; }
 </main>
 </body>
 </html>
+"""

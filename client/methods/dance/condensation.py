@@ -1,0 +1,112 @@
+"""One round's condensation: the core, its evidence, its topology (DANCE, sections 4.2 to 4.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from client.condense.core import Core, pseudo_labels, select_core
+from client.condense.evidence import Evidence, EvidenceVectors, evidence_vectors, select_evidence
+from client.condense.neighbours import prediction_entropy
+from client.condense.prior import evidence_prior
+from client.condense.topology import rebuild_topology
+from client.methods.dance.local_graph import LocalGraph
+from common.config import DanceConfig
+from common.graph import Adjacency, normalised_adjacency
+from common.models.dance import DanceModel, Views
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What one pass of the received model over the original graph gives: g, logits, difficulty."""
+
+    g: Float[Tensor, "nodes hidden"]
+    logits: Float[Tensor, "nodes classes"]
+    difficulty: Float[Tensor, " nodes"]
+
+
+@torch.no_grad()
+def forward(model: DanceModel, local: LocalGraph) -> Forward:
+    """Run the backbone on (A, t)."""
+    backbone = model.backbone
+    g = backbone.hidden(local.graph.x, local.adjacency)
+    logits = backbone.layers[-1](g, local.adjacency)
+    return Forward(g, logits, prediction_entropy(logits.softmax(1)))
+
+
+def choose_core(
+    local: LocalGraph, passed: Forward, ratio: float, generator: np.random.Generator, rotation: int, step: int
+) -> Core:
+    """Label-aware node condensation; no label but those of training nodes is read.
+
+    Args:
+        ratio: share of the nodes.
+        generator: for clustering and noise of this refresh.
+        rotation: seed of the order in which training nodes take turns.
+        step: number of refreshes before this one.
+    """
+    graph, config = local.graph, local.config
+    train_labels = torch.where(graph.train_mask, graph.y, -1)
+    labels, _ = pseudo_labels(passed.logits.softmax(1), train_labels, config.confidence)
+    return select_core(
+        passed.g,
+        labels,
+        graph.train_mask,
+        num_classes=graph.num_classes,
+        ratio=ratio,
+        policy=config.core_policy,
+        generator=generator,
+        prototypes_per_class=config.prototypes,
+        rotation_seed=rotation,
+        step=step,
+    )
+
+
+def choose_evidence(
+    model: DanceModel, local: LocalGraph, passed: Forward, rows: Int[Tensor, " rows"]
+) -> Evidence:
+    """Hierarchical text condensation of some nodes, by the given model."""
+    hops = local.candidates(rows, passed.difficulty)
+    return select_evidence(model, passed.g, local.texts, rows, hops, local.budgets, local.config.chunk_budget)
+
+
+def views(
+    model: DanceModel, local: LocalGraph, g: Float[Tensor, "nodes hidden"], evidence: Evidence
+) -> tuple[Views, EvidenceVectors]:
+    """What the fusion reads for the rows of the evidence."""
+    config, rows = local.config, evidence.rows
+    found = evidence_vectors(model, g, local.texts, evidence)
+    condensed = found.condensed if config.text_condensation else local.texts.pooled[rows]
+    text = config.mix * condensed + (1 - config.mix) * found.context
+    return Views(g[rows], text, local.bypass[rows]), found
+
+
+@torch.no_grad()
+def core_graph(
+    config: DanceConfig, local: LocalGraph, evidence: Evidence, x: Float[Tensor, "core dim"]
+) -> tuple[Adjacency, bool]:
+    """The core's propagation matrix, and whether self-expression left no link and similarity stepped in."""
+    if config.topology == "induced":
+        return _induced(local, evidence.rows), False
+    prior = evidence_prior(evidence.selected_chunks, local.texts.chunks)
+    topology = rebuild_topology(
+        x,
+        prior,
+        alpha=config.reconstruction,
+        beta=config.sparsity,
+        candidates=config.candidates,
+        neighbours=config.degree,
+    )
+    return topology.adjacency, topology.fell_back
+
+
+def _induced(local: LocalGraph, rows: Int[Tensor, " core"]) -> Adjacency:
+    position = torch.full((local.graph.num_nodes,), -1, dtype=torch.int64, device=rows.device)
+    position[rows] = torch.arange(rows.numel(), device=rows.device)
+    edges = position[local.graph.edge_index]
+    keep = (edges >= 0).all(0)
+    return normalised_adjacency(edges[:, keep], rows.numel(), local.graph.edge_weight[keep])

@@ -1,0 +1,73 @@
+"""Keeping evidence: packs of the trained core in each refresh, packs of every node for the released model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from client.condense.evidence import Evidence
+from client.evidence.narration import TokenLedger
+from client.evidence.packs import available_rounds, write_packs
+from client.methods.dance.condensation import choose_evidence, forward, views
+from client.methods.dance.local_graph import LocalGraph
+from client.methods.dance.packs import evidence_packs, narrated_packs
+from common.graph import Adjacency
+from common.models.dance import DanceModel
+from common.models.parameters import fingerprint, parameters_of
+
+if TYPE_CHECKING:
+    from client.condense.evidence import EvidenceVectors
+    from client.session import Session
+    from common.models.dance import Views
+
+CORE_FOLDER = "core"
+KEPT_CORE_ROUNDS = 5
+
+
+def keep_core_evidence(
+    session: Session,
+    model: DanceModel,
+    evidence: Evidence,
+    seen: Views,
+    found: EvidenceVectors,
+    adjacency: Adjacency,
+    round_number: int,
+) -> None:
+    """Write what the core of a round was condensed from; the last few rounds are kept."""
+    with torch.no_grad():
+        logits = model.backbone(model.fuse(seen), adjacency)
+    digest = fingerprint(parameters_of(model))
+    packs = evidence_packs(session, evidence, found, logits, "core", round_number, digest)
+    folder = session.site.evidence / CORE_FOLDER
+    write_packs(folder, round_number, packs)
+    for old in sorted(available_rounds(folder))[:-KEPT_CORE_ROUNDS]:
+        (folder / f"round-{old:04d}.jsonl").unlink()
+
+
+def keep_scored_evidence(
+    session: Session, model: DanceModel, local: LocalGraph, round_number: int, summaries: int
+) -> TokenLedger | None:
+    """Write the evidence of every node's prediction; the first `summaries` test nodes get a summary.
+
+    Returns:
+        what the language model was given, None if it was not asked.
+    """
+    with session.timed("evidence"), torch.no_grad():
+        passed = forward(model, local)
+        rows = torch.arange(local.graph.num_nodes, device=session.device)
+        evidence = choose_evidence(model, local, passed, rows)
+        seen, found = views(model, local, passed.g, evidence)
+        logits = model.backbone(model.fuse(seen), local.adjacency)
+        digest = fingerprint(parameters_of(model))
+        packs = evidence_packs(session, evidence, found, logits, "scored", round_number, digest)
+    ledger = None
+    chosen = local.graph.test_mask.nonzero().squeeze(1)[:summaries]
+    if chosen.numel():
+        with session.timed("summarise"):
+            told = narrated_packs(session, local, packs, chosen)
+            by_node = {pack.node: pack for pack in told.packs}
+            packs = tuple(by_node.get(pack.node, pack) for pack in packs)
+            ledger = told.ledger
+    write_packs(session.site.evidence, round_number, packs)
+    return ledger

@@ -1,0 +1,93 @@
+"""What DANCE reads of a site: its texts as vectors, its neighbourhoods, its features propagated once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from client.condense.evidence import Texts
+from client.condense.neighbours import one_hop, prefilter, two_hop
+from common.graph import Adjacency, Graph
+from common.ragged import Ragged
+from common.randomness import derive_seed
+
+if TYPE_CHECKING:
+    from client.session import Session
+    from common.config import DanceConfig
+
+
+@dataclass(frozen=True)
+class LocalGraph:
+    """A site's graph as DANCE sees it, either in full (scoring) or as training may see it.
+
+    Args:
+        graph: whose features are the pooled text vectors t.
+        adjacency: of the same graph.
+        texts: of every node.
+        document: vector of every whole text.
+        config: budgets and switches.
+        seed: of the sampling of large two-hop sets.
+    """
+
+    graph: Graph
+    adjacency: Adjacency
+    texts: Texts
+    document: Float[Tensor, "nodes dim"]
+    config: DanceConfig
+    seed: int
+
+    @cached_property
+    def bypass(self) -> Float[Tensor, "nodes views dim"]:
+        """t, Ât, Â²t, … and the whole document, as far as switched on; parameter-free."""
+        views = []
+        if self.config.propagated:
+            views.append(self.texts.pooled)
+            for _ in range(self.config.propagated):
+                views.append(self.adjacency.propagate(views[-1]))
+        if self.config.document:
+            views.append(self.document)
+        if not views:
+            return self.document.new_empty(self.document.shape[0], 0, self.document.shape[1])
+        return torch.stack(views, dim=1)
+
+    @cached_property
+    def neighbours(self) -> Ragged:
+        """Hop 1 of every node."""
+        return one_hop(self.graph.edge_index, self.graph.num_nodes)
+
+    @cached_property
+    def second_neighbours(self) -> Ragged:
+        """Hop 2 of every node, sampled where it is large."""
+        hops = two_hop(self.graph.edge_index, self.graph.num_nodes, self.config.two_hop_cap, self.seed)
+        return hops.to(self.graph.x.device)
+
+    def candidates(
+        self, rows: Int[Tensor, " rows"], difficulty: Float[Tensor, " nodes"]
+    ) -> tuple[Ragged, Ragged, Ragged]:
+        """For some nodes: themselves, their neighbours, and the hardest of their second neighbours."""
+        second = prefilter(
+            self.second_neighbours.select(rows),
+            difficulty,
+            4 * self.config.two_hop_budget,
+            self.config.difficulty,
+        )
+        return Ragged.singletons(rows), self.neighbours.select(rows), second
+
+    @property
+    def budgets(self) -> tuple[int, int, int]:
+        """Most neighbours kept at hops 0, 1 and 2."""
+        return 1, self.config.one_hop_budget, self.config.two_hop_budget
+
+
+def local_graph(session: Session, graph: Graph, adjacency: Adjacency) -> LocalGraph:
+    """The site's graph, or the part of it that training sees, for DANCE."""
+    bank = session.bank.to(session.device)
+    config = session.config
+    texts = Texts(bank.pooled(config.text.pool_sharpness), bank.vectors, bank.ptr)
+    seed = derive_seed(config.seed, session.site.name, "two-hop sample")
+    return LocalGraph(graph.with_features(texts.pooled), adjacency, texts, bank.document, config.dance, seed)

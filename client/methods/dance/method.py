@@ -1,0 +1,204 @@
+"""The client of DANCE: what it does when an instruction comes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from client.condense.core import Core
+from client.methods.dance.condensation import (
+    Forward,
+    choose_core,
+    choose_evidence,
+    core_graph,
+    forward,
+    views,
+)
+from client.methods.dance.keeping import keep_core_evidence, keep_scored_evidence
+from client.methods.dance.local_graph import LocalGraph, local_graph
+from client.methods.dance.training import CoreLoss
+from client.train.optimisation import optimise, optimiser
+from client.train.scoring import score_tensors, subset_tallies
+from common.models.dance import DanceModel, initial_dance_model
+from common.models.parameters import (
+    Parameters,
+    difference,
+    fingerprint,
+    load_parameters,
+    parameters_of,
+)
+from common.randomness import derive_seed, numpy_generator, torch_generator
+from common.wire.records import Content, Instruction, prefixed
+
+if TYPE_CHECKING:
+    from client.session import Session
+
+
+class Dance:
+    """Phases: `train` (score the received model, condense, train), `score`, and `close` (score, keep evidence)."""
+
+    def respond(self, instruction: Instruction, session: Session) -> Content:
+        work = Work(instruction, session)
+        tensors: dict[str, Tensor] = {}
+        values: dict[str, object] = {"sizes": session.sizes}
+        if instruction.content.values.get("evaluate"):
+            tensors |= prefixed("scores", work.scores(work.scored_parameters()))
+        if instruction.phase == "train":
+            update, told = work.train()
+            tensors |= update
+            values |= told
+        if instruction.phase == "close":
+            values |= work.keep_evidence()
+        return Content(tensors, values)
+
+
+class Work:
+    """One instruction at one site."""
+
+    def __init__(self, instruction: Instruction, session: Session) -> None:
+        self.instruction = instruction
+        self.session = session
+        self.config = session.config
+        self.model = self._fresh_model()
+        self.received = instruction.content.section("model")
+        self.start: Parameters = dict(self.received) or parameters_of(self.model)
+
+    def _fresh_model(self) -> DanceModel:
+        graph = self.session.graph
+        return initial_dance_model(self.config, graph.x.shape[1], graph.num_classes).to(self.session.device)
+
+    def _scoring_graph(self) -> LocalGraph:
+        session = self.session
+        return session.kept("dance graph", lambda: local_graph(session, session.graph, session.adjacency))
+
+    def _training_graph(self) -> LocalGraph:
+        session = self.session
+        if not self.config.train.inductive:
+            return self._scoring_graph()
+        return session.kept(
+            "dance training graph",
+            lambda: local_graph(session, session.training_graph, session.training_adjacency),
+        )
+
+    def scored_parameters(self) -> Parameters:
+        """The running average where the server keeps one, else the global model."""
+        return self.instruction.content.section("average") or self.start
+
+    def scores(self, parameters: Parameters) -> dict[str, Tensor]:
+        """Counts of both scoring paths on the full local graph: (A, t), and the fused x of every node on A."""
+        session, model = self.session, self.model
+        load_parameters(model, parameters)
+        local = self._scoring_graph()
+        with session.timed("score"), torch.no_grad():
+            passed = forward(model, local)
+            logits = evidence_logits(model, local, passed)
+            return score_tensors("graph", subset_tallies(passed.logits, local.graph)) | score_tensors(
+                "evidence", subset_tallies(logits, local.graph)
+            )
+
+    def train(self) -> tuple[dict[str, Tensor], dict[str, object]]:
+        """Condense and train on the received model; the update, and what the server is told."""
+        session, config = self.session, self.config
+        load_parameters(self.model, self.start)
+        told: dict[str, object] = {}
+        if not self.received:
+            told["initial"] = fingerprint(self.start)
+        local = self._training_graph()
+        with session.timed("condense"):
+            passed = forward(self.model, local)
+            core = self._core(local, passed)
+            condensed = {"core": core.nodes.numel(), "nodes": local.graph.num_nodes}
+            told["condensation"] = condensed
+            if not bool(local.graph.train_mask[core.nodes].any()):
+                return {}, told
+            selector, selecting = self._selector(local, passed)
+            evidence = choose_evidence(selector, local, selecting, core.nodes)
+            with torch.no_grad():
+                seen, found = views(self.model, local, passed.g, evidence)
+                x = self.model.fuse(seen)
+            adjacency, fell_back = core_graph(config.dance, local, evidence, x)
+            told["condensation"] = {**condensed, "links": adjacency.edge_index.shape[1], "fell_back": fell_back}
+            self._remember(core, selector)
+            keep_core_evidence(session, self.model, evidence, seen, found, adjacency, self.instruction.round)
+        generator = torch_generator(
+            config.seed, self.instruction.round, session.site.name, "dropout", device=session.device
+        )
+        loss = CoreLoss(self.model, local, passed.g, core, evidence, adjacency, config.dance, generator)
+        train = config.train
+        stepper = optimiser(
+            self.model.parameters(), train.optimizer, train.learning_rate, train.momentum, train.weight_decay
+        )
+        with session.timed("train"):
+            training = optimise(self.model, loss, stepper, train.epochs, train.prox_mu)
+        told["training"] = {"loss": training.loss, "steps": training.steps}
+        return prefixed("update", difference(parameters_of(self.model), self.start)), told
+
+    def _core(self, local: LocalGraph, passed: Forward) -> Core:
+        """The core of this round: a new one where a refresh is due, else the remembered one."""
+        session, every = self.session, self.config.dance.core_refresh
+        remembered = session.remembered()
+        if remembered is not None and not due(self.instruction.round, every):
+            nodes, labels = (remembered.tensors[name].to(session.device) for name in ("core", "labels"))
+            return Core(nodes, labels, nodes.numel() / local.graph.num_nodes)
+        name, seed = session.site.name, self.config.seed
+        return choose_core(
+            local,
+            passed,
+            self.config.ratio,
+            numpy_generator(seed, self.instruction.round, name, "core"),
+            derive_seed(seed, name, "rotation"),
+            (self.instruction.round - 1) // every if every else 0,
+        )
+
+    def _selector(self, local: LocalGraph, passed: Forward) -> tuple[DanceModel, Forward]:
+        """The model that chooses the evidence, and its pass: the received one, or that of the last text refresh."""
+        remembered = self.session.remembered()
+        if remembered is None or due(self.instruction.round, self.config.dance.text_refresh):
+            return self.model, passed
+        selector = self._fresh_model()
+        load_parameters(selector, Content(remembered.tensors).section("selector"))
+        return selector, forward(selector, local)
+
+    def _remember(self, core: Core, selector: DanceModel) -> None:
+        """Keep core and selector for rounds in which they are not refreshed."""
+        if self.config.dance.core_refresh != 1 or self.config.dance.text_refresh != 1:
+            tensors = {
+                "core": core.nodes,
+                "labels": core.labels,
+                **prefixed("selector", parameters_of(selector)),
+            }
+            self.session.remember(tensors, {})
+
+    def keep_evidence(self) -> dict[str, object]:
+        """Write the evidence of every node for the last model and for the best one so far; one is released."""
+        values = self.instruction.content.values
+        last, best = values["last_round"], values.get("best_round")
+        candidates = {last: self.scored_parameters()}
+        if best is not None:
+            candidates[best] = self.instruction.content.section("best")
+        narrated = best if best is not None else last
+        told: dict[str, object] = {}
+        for round_number, parameters in candidates.items():
+            load_parameters(self.model, parameters)
+            summaries = self.config.summaries.limit if round_number == narrated else 0
+            local = self._scoring_graph()
+            ledger = keep_scored_evidence(self.session, self.model, local, round_number, summaries)
+            if ledger is not None:
+                told["tokens"] = vars(ledger)
+        return told
+
+
+def due(round_number: int, every: int) -> bool:
+    """Whether something that is refreshed every so many rounds, or only once, is due."""
+    return round_number == 1 if every == 0 else (round_number - 1) % every == 0
+
+
+@torch.no_grad()
+def evidence_logits(model: DanceModel, local: LocalGraph, passed: Forward) -> Tensor:
+    """The backbone on A with the fused features of every node."""
+    rows = torch.arange(local.graph.num_nodes, device=local.graph.x.device)
+    evidence = choose_evidence(model, local, passed, rows)
+    x = model.fuse(views(model, local, passed.g, evidence)[0])
+    return model.backbone(x, local.adjacency)

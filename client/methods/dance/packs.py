@@ -1,0 +1,109 @@
+"""Evidence packs of DANCE: what was selected for each node, written where only the institution reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from client.condense.evidence import Evidence, EvidenceVectors
+from client.evidence.columns import ChunkColumns, NeighbourColumns, packs_from_arrays
+from client.evidence.narration import Narrated, narrate
+from client.evidence.packs import EvidencePack, Kind
+from client.methods.dance.local_graph import LocalGraph
+from client.text.encoder import Encoder
+from client.text.language_model import LanguageModel
+
+if TYPE_CHECKING:
+    from client.session import Session
+
+
+def evidence_packs(
+    session: Session,
+    evidence: Evidence,
+    found: EvidenceVectors,
+    logits: Float[Tensor, "rows classes"],
+    kind: Kind,
+    round_number: int,
+    model: str,
+) -> tuple[EvidencePack, ...]:
+    """The packs of the evidence's rows.
+
+    Args:
+        evidence, found: choices and the weights on them.
+        logits: of the evidence path, for the same rows.
+        kind: `core` for nodes that were trained on, `scored` for predictions.
+        round_number: of the model.
+        model: its fingerprint.
+    """
+    confidence, prediction = logits.softmax(1).max(1)
+    labels = torch.from_numpy(session.data.labels)[evidence.rows.cpu()]
+    return packs_from_arrays(
+        _array(evidence.rows),
+        _array(prediction),
+        _array(confidence.double()),
+        _neighbours(evidence, found.neighbour_weights),
+        _chunks(session, evidence, found.chunk_weights),
+        node_ids=session.data.node_ids,
+        texts=session.data.texts,
+        classes=session.data.classes,
+        kind=kind,
+        round_number=round_number,
+        model=model,
+        label=_array(labels),
+    )
+
+
+def narrated_packs(
+    session: Session, local: LocalGraph, packs: Sequence[EvidencePack], rows: Int[Tensor, " chosen"]
+) -> Narrated:
+    """Some packs with summaries by the configured language model.
+
+    Args:
+        packs: of all nodes, in the order of rows.
+        rows: the nodes whose packs are to be summarised.
+    """
+    data, summaries = session.data, session.config.summaries
+    texts = dict(zip(data.node_ids, data.texts, strict=True))
+    near = local.neighbours.select(rows), local.second_neighbours.select(rows)
+    surroundings = []
+    for position, row in enumerate(rows.tolist()):
+        around = [row]
+        for hop in near:
+            around += hop.index[int(hop.ptr[position]) : int(hop.ptr[position + 1])].tolist()
+        surroundings.append([data.node_ids[node] for node in around])
+    model = LanguageModel(summaries.model, str(session.device), batch_size=summaries.batch)
+    encoder = Encoder(session.config.text.encoder, str(session.device), session.config.text.dtype)
+    chosen = [packs[row] for row in rows.tolist()]
+    return narrate(chosen, texts, surroundings, data.classes, model, encoder, session.site.cache)
+
+
+def _neighbours(evidence: Evidence, weights: tuple[Tensor, ...]) -> NeighbourColumns:
+    row, node, hop, weight = [], [], [], []
+    for number, (candidates, kept, values) in enumerate(
+        zip(evidence.hops, evidence.kept, weights, strict=True)
+    ):
+        row.append(candidates.row[kept])
+        node.append(candidates.index[kept])
+        hop.append(torch.full_like(node[-1], number))
+        weight.append(values[kept].double())
+    return NeighbourColumns(*(_array(torch.cat(column)) for column in (row, node, hop, weight)))
+
+
+def _chunks(session: Session, evidence: Evidence, weights: Tensor) -> ChunkColumns:
+    bank, kept = session.bank, evidence.kept_chunks
+    chunk = evidence.chunks.index[kept].cpu()
+    return ChunkColumns(
+        _array(evidence.chunks.row[kept]),
+        _array(bank.node_of_chunk()[chunk]),
+        _array(bank.start[chunk]),
+        _array(bank.end[chunk]),
+        _array(weights[kept].double()),
+    )
+
+
+def _array(values: Tensor) -> Any:
+    return values.detach().cpu().numpy()

@@ -1,0 +1,150 @@
+"""How a run shows where it stands: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from deploy.console import notices, say
+from server.progress import LineProgress, describe
+from server.progress import Progress as RunProgress
+from server.tracking.rows import RoundRow
+
+Encoding = Callable[[int, int], None]
+LOGGER = logging.getLogger("fedtag")
+SECONDS_BETWEEN_LINES = 5.0
+
+
+class Display(Protocol):
+    """Where a run and its clients report to."""
+
+    @property
+    def rounds(self) -> RunProgress:
+        """For the round loop."""
+        ...
+
+    def encoding(self, site: str) -> Encoding:
+        """For the encoding of a site's texts: called with (done, total)."""
+        ...
+
+
+@contextmanager
+def display(debug: bool = False) -> Iterator[Display]:
+    """A display on stderr; the log of fedtag goes there too while it lasts."""
+    console = notices()
+    bars = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[detail]}", markup=False),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    handler = ConsoleHandler(console, debug)
+    level = LOGGER.level
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.DEBUG if debug else logging.INFO)
+    try:
+        with bars:
+            yield Bars(bars) if console.is_terminal else Lines()
+    finally:
+        LOGGER.removeHandler(handler)
+        LOGGER.setLevel(level)
+
+
+class Bars:
+    """Progress bars: one for the rounds, one for the texts of the site that encodes."""
+
+    def __init__(self, bars: Progress) -> None:
+        self.bars = bars
+        self.rounds: RunProgress = RoundBar(bars)
+        self.tasks: dict[str, TaskID] = {}
+
+    def encoding(self, site: str) -> Encoding:
+        def show(done: int, total: int) -> None:
+            if site not in self.tasks:
+                self.tasks[site] = self.bars.add_task(f"encoding {site}", detail="texts")
+            self.bars.update(self.tasks[site], completed=done, total=total, visible=done < total)
+
+        return show
+
+
+class RoundBar:
+    """The bar of the rounds, with the scores of the last one that has them."""
+
+    def __init__(self, bars: Progress) -> None:
+        self.bars = bars
+        self.task: TaskID | None = None
+
+    def begin(self, rounds: int, done: int) -> None:
+        if self.task is not None:
+            self.bars.remove_task(self.task)
+        self.task = self.bars.add_task("rounds", total=rounds, completed=done, detail="")
+
+    def advance(self, row: RoundRow) -> None:
+        if self.task is not None:
+            self.bars.update(self.task, completed=row.round)
+
+    def scored(self, row: RoundRow) -> None:
+        if self.task is not None:
+            self.bars.update(self.task, detail=describe(row))
+
+    def note(self, text: str) -> None:
+        LOGGER.warning("%s", text)
+
+
+class Lines:
+    """Plain lines for pipes and logs, not more than a person would read."""
+
+    def __init__(self) -> None:
+        self.rounds: RunProgress = LineProgress(SECONDS_BETWEEN_LINES)
+
+    def encoding(self, site: str) -> Encoding:
+        last = -SECONDS_BETWEEN_LINES
+
+        def show(done: int, total: int) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= SECONDS_BETWEEN_LINES or done == total:
+                last = now
+                LOGGER.info("%s: %d of %d texts encoded", site, done, total)
+
+        return show
+
+
+class ConsoleHandler(logging.Handler):
+    """The log on the console, above the bars where there are any; tracebacks only when debugging."""
+
+    def __init__(self, console: Console, debug: bool) -> None:
+        super().__init__()
+        self.console = console
+        self.debug = debug
+
+    def emit(self, record: logging.LogRecord) -> None:
+        style = (
+            "red"
+            if record.levelno >= logging.ERROR
+            else "yellow"
+            if record.levelno >= logging.WARNING
+            else ""
+        )
+        say(self.console, record.getMessage(), style)
+        if self.debug and record.exc_info:
+            say(self.console, logging.Formatter().formatException(record.exc_info))

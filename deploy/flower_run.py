@@ -1,0 +1,101 @@
+"""A prepared run on a federation of real Flower processes, or in Flower's own simulation."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from client.site import Site
+from common.config import RunConfig
+from common.errors import DeploymentError
+from deploy.control import RunOutcome
+from deploy.display import Display
+from deploy.federation import LocalFederation, SimulatedFederation
+from deploy.flower_app import write_app
+from deploy.following import Follower
+from deploy.simulation import PreparedRun
+
+Engine = Literal["ray", "processes"]
+
+NOTED = re.compile(r"fedtag WARNING: (.*)")
+REASON = re.compile(r"(?:[\w.]+\.)?(?:\w+Error|\w+Exception): (.+)")
+LOGS = "logs"
+
+
+def run_on_flower(run: PreparedRun, engine: Engine, display: Display) -> None:
+    """All rounds that are left; the ServerApp writes the run directory.
+
+    The logs of all processes are left in the run's folder `logs`.
+
+    Raises:
+        DeploymentError: the processes did not start, or the run failed.
+    """
+    out = run.directory.path.absolute()
+    log: list[str] = []
+
+    def heard(line: str) -> None:
+        log.append(line)
+        if noted := NOTED.search(line):
+            display.rounds.note(noted[1])
+
+    # The ServerApp finds the folder made and its settings written: it goes on from round 0 at the earliest.
+    config = run.config.model_copy(update={"resume": True})
+    with tempfile.TemporaryDirectory(prefix="fedtag-", ignore_cleanup_errors=True) as scratch:
+        app, home = write_app(Path(scratch) / "app"), Path(scratch) / "home"
+        try:
+            with (
+                federation(engine, app, home, run.sites, config) as started,
+                Follower(out, config.rounds, display.rounds),
+            ):
+                outcome = started.run(config.to_flat(), heard)
+        finally:
+            keep_logs(home / LOGS, out / LOGS, log)
+    if not outcome.succeeded:
+        raise DeploymentError(f"{failure(outcome, log)}; the logs are in {out / LOGS}")
+
+
+def federation(
+    engine: Engine, app: Path, home: Path, sites: tuple[Site, ...], config: RunConfig
+) -> LocalFederation | SimulatedFederation:
+    """The federation of an engine, with a fair share of the processor for each client."""
+    cores = max(1, (os.cpu_count() or 1) // len(sites))
+    environment = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(cores))}
+    patience = 60.0 + 20.0 * len(sites)
+    if engine == "processes":
+        return LocalFederation(app, home, [node_config(site) for site in sites], environment, patience)
+    gpus = 0 if config.device == "cpu" else torch.cuda.device_count()
+    share = min(1.0, gpus / len(sites))
+    return SimulatedFederation(app, home, len(sites), environment, client_gpus=share, start_seconds=patience)
+
+
+def node_config(site: Site) -> dict[str, str]:
+    """What a SuperNode is told about its site."""
+    return {
+        "data": str(site.folder.absolute()),
+        "name": site.name,
+        "workspace": str(site.workspace.absolute()),
+        "cache": str(site.cache.absolute()),
+        "device": site.device,
+    }
+
+
+def failure(outcome: RunOutcome, log: list[str]) -> str:
+    """Why a run failed, in one sentence: the last error in its log, else what Flower says."""
+    for line in reversed([*log, *outcome.details.splitlines()]):
+        if found := REASON.search(line):
+            return found[1].strip().rstrip(".")
+    return f"the run ended {outcome.status}: {' '.join(outcome.details.split()) or 'no reason given'}"
+
+
+def keep_logs(source: Path, target: Path, log: list[str]) -> None:
+    """Copy the logs of the processes beside the run, with the ServerApp's as run.log."""
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    target.mkdir(parents=True, exist_ok=True)
+    (target / "run.log").write_text("\n".join(log) + "\n", encoding="utf-8")

@@ -1,0 +1,115 @@
+"""A run on one machine: its folder, its simulated sites, and its rounds in this process."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from client.session import Session
+from client.simulated import SEPARATOR, simulate_sites
+from client.site import Site
+from common.config import RunConfig, flatten
+from common.errors import ConfigError, RunError
+from deploy.display import Display
+from deploy.inprocess import InProcessGrid
+from server.rounds import Rounds
+from server.tracking.run_directory import RunDirectory
+
+SITES = "sites"
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run directory with its settings and its sites; rounds may have been done already."""
+
+    config: RunConfig
+    directory: RunDirectory
+    sites: tuple[Site, ...]
+
+
+def free_folder(parent: Path, config: RunConfig) -> Path:
+    """PARENT/METHOD-DATA-N with the first N that is free."""
+    sources = [source.strip() for source in config.data.source.split(SEPARATOR)]
+    names = "+".join(Path(source).stem or source for source in sources)
+    data = re.sub(r"[^\w+.-]+", "-", names)[:40].strip("-")
+    return next_free(parent / f"{config.method}-{data}-1")
+
+
+def next_free(path: Path) -> Path:
+    """The path, or with the first higher number at its end that is free."""
+    stem, _, number = path.name.rpartition("-")
+    if not number.isdecimal():
+        stem, number = path.name, "1"
+    count = int(number)
+    while path.exists():
+        count += 1
+        path = path.with_name(f"{stem}-{count}")
+    return path
+
+
+def prepare(config: RunConfig) -> PreparedRun:
+    """Make the run directory `config.out` with sites and settings; nothing is left where that fails.
+
+    Raises:
+        ConfigError, DataError: settings or data are at fault.
+        RunError: the folder is taken.
+    """
+    check_device(config.device)
+    out = Path(config.out).absolute()
+    if out.exists():
+        RunDirectory(out)
+    home = next(parent for parent in out.parents if parent.is_dir())
+    with tempfile.TemporaryDirectory(prefix=".fedtag-", dir=home, ignore_cleanup_errors=True) as staging:
+        simulate_sites(config, Path(staging) / SITES)
+        directory = RunDirectory(out)
+        (Path(staging) / SITES).rename(out / SITES)
+    config = _placed(config.to_flat(), out, resume=False)
+    directory.write_config(config.to_nested())
+    return PreparedRun(config, directory, simulate_sites(config, out / SITES))
+
+
+def reopen(path: Path) -> PreparedRun:
+    """An earlier run, to be continued with the settings in its config.toml.
+
+    Raises:
+        RunError: it is no run, or was stopped before its settings were written.
+    """
+    out = path.absolute()
+    directory = RunDirectory(out, resume=True)
+    settings = flatten(directory.read_config())
+    if not settings:
+        raise RunError(f"{path} has no config.toml to go on with; start the run anew with another --out")
+    config = _placed(settings, out, resume=True)
+    return PreparedRun(config, directory, simulate_sites(config, out / SITES))
+
+
+def run_in_process(run: PreparedRun, display: Display) -> None:
+    """All rounds that are left, with the clients in this process, one after the other.
+
+    Raises:
+        QuorumError: too few clients answered; the run can go on later.
+    """
+    sessions = [Session(site, run.config, display.encoding(site.name)) for site in run.sites]
+    Rounds(InProcessGrid(sessions), run.config, run.directory, display.rounds).run()
+
+
+def check_device(name: str) -> None:
+    """Raise ConfigError where PyTorch cannot compute on the device."""
+    if name == "auto":
+        return
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        count = torch.cuda.device_count()
+        here = f"cpu, cuda:0 to cuda:{count - 1}" if count else "cpu only"
+        raise ConfigError(f"device '{name}' is not on this machine, which has {here}; use auto") from error
+
+
+def _placed(settings: Mapping[str, object], out: Path, resume: bool) -> RunConfig:
+    own = {"out": str(out), "resume": resume, "data.sites": str(out / SITES)}
+    return RunConfig.from_flat({**settings, **own})

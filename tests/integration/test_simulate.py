@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from click.testing import Result
+from typer.testing import CliRunner
+
+from deploy.cli import app
+from server.tracking.run_directory import RunDirectory
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+Fedtag = Callable[..., Result]
+
+
+@pytest.fixture
+def fedtag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_feature_folder: Callable[..., Path]
+) -> Fedtag:
+    """The command line in a folder that holds the data folders site-a and site-b."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEDTAG_CACHE", str(tmp_path / "cache"))
+    write_feature_folder(tmp_path / "site-a", seed=0)
+    write_feature_folder(tmp_path / "site-b", seed=1)
+
+    def run(*arguments: object) -> Result:
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return run
+
+
+def listed(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+def scores(run: Path) -> list[tuple[object, ...]]:
+    rows = RunDirectory.open(run).read_rounds()
+    return [
+        (row.round, row.train_loss, row.val_accuracy, row.test_accuracy, row.test_macro_f1, row.test_ece)
+        for row in rows
+    ]
+
+
+def test_run_leaves_a_complete_directory(fedtag: Fedtag, tmp_path: Path) -> None:
+    result = fedtag("simulate", "--method", "fedavg", "--data", "site-a", "--data", "site-b", "--rounds", 3)
+    assert result.exit_code == 0, result.stderr
+    out = tmp_path / "runs" / "fedavg-site-a+site-b-1"
+    assert f"run directory  {out}" in result.stdout
+    assert f"report         {out / 'report.html'}" in result.stdout
+    assert "round 3 of 3: loss" in result.stderr
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["method"], summary["clients"], summary["rounds"]) == ("fedavg", 2, 3)
+    assert f"{100 * summary['test_accuracy']:.1f}%" in result.stdout
+    for name in (
+        "config.toml",
+        "model.safetensors",
+        "report.html",
+        "README.md",
+        "sites/site-a/nodes.parquet",
+    ):
+        assert (out / name).is_file()
+    assert not list(tmp_path.rglob(".fedtag-*"))
+
+
+def test_default_folder_is_the_next_free_one(fedtag: Fedtag, tmp_path: Path) -> None:
+    options = ("simulate", "--method", "fedavg", "--data", "site-a", "--clients", 1, "--rounds", 1)
+    assert [fedtag(*options).exit_code for _ in range(2)] == [0, 0]
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"fedavg-site-a-1", "fedavg-site-a-2"}
+
+
+def test_settings_reach_the_run_and_can_be_used_again(fedtag: Fedtag, tmp_path: Path) -> None:
+    first = fedtag(
+        *("simulate", "--method", "fedavg", "--data", "site-a", "--clients", 2, "--partition", "random"),
+        *("--split", "0.5,0.25,0.25", "--overlap", 0.1, "--seed", 3, "--rounds", 2, "--out", "one"),
+        *("--set", "train.epochs=1", "--device", "cpu"),
+    )
+    assert first.exit_code == 0, first.stderr
+    config = tomllib.loads((tmp_path / "one" / "config.toml").read_text())
+    assert config["data"]["overlap"] == 0.1
+    assert (config["train"]["epochs"], config["seed"], config["rounds"]) == (1, 3, 2)
+    assert config["out"] == str(tmp_path / "one")
+    again = fedtag("simulate", "--config", "one/config.toml", "--out", "two")
+    assert again.exit_code == 0, again.stderr
+    assert scores(tmp_path / "one") == scores(tmp_path / "two")
+    assert (tmp_path / "one/model.safetensors").read_bytes() == (
+        tmp_path / "two/model.safetensors"
+    ).read_bytes()
+
+
+def test_bad_settings_and_bad_data_write_nothing(fedtag: Fedtag, tmp_path: Path) -> None:
+    (tmp_path / "site-b" / "edges.csv").write_text("src,dst\n1,nobody\n")
+    (tmp_path / "site-b" / "meta.json").write_text('{"name": "site-b", "classes": ["a", "b"]}')
+    before = listed(tmp_path)
+    bad = fedtag("simulate", "--method", "fedavg", "--rounds", 0, "--set", "ratoi=1")
+    assert bad.exit_code == 2
+    assert "rounds = 0" in bad.stderr
+    assert "did you mean 'ratio'?" in bad.stderr
+    for out in ((), ("--out", "deep/in/here")):
+        bad = fedtag("simulate", "--method", "fedavg", "--data", "site-a", "--data", "site-b", *out)
+        assert bad.exit_code == 2
+        assert "nobody" in bad.stderr
+        assert "label" in bad.stderr
+        assert len(bad.stderr.splitlines()) == 2
+    bad = fedtag("simulate", "--method", "fedavg", "--data", "site-a", "--device", "cuda:77")
+    assert bad.exit_code == 2
+    assert "device 'cuda:77' is not on this machine" in bad.stderr
+    assert listed(tmp_path) == before
+
+
+def test_sites_that_do_not_agree_are_refused(fedtag: Fedtag, tmp_path: Path) -> None:
+    meta = tmp_path / "site-b" / "meta.json"
+    for name, match in (
+        ("../outside", "site name '../outside'"),
+        ("site-a", "Two folders have the same name"),
+    ):
+        meta.write_text(json.dumps({"name": name, "classes": ["a", "b", "c"]}))
+        before = listed(tmp_path)
+        bad = fedtag("simulate", "--method", "fedavg", "--data", "site-a", "--data", "site-b")
+        assert bad.exit_code == 2
+        assert match in bad.stderr
+        assert listed(tmp_path) == before
+
+
+def test_taken_folder_is_refused_before_any_work(fedtag: Fedtag, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("keep")
+    before = listed(tmp_path)
+    bad = fedtag("simulate", "--method", "fedavg", "--data", "nowhere", "--out", "mine")
+    assert bad.exit_code == 1
+    assert "is not empty and is no run directory" in bad.stderr
+    assert listed(tmp_path) == before
+
+
+def test_resume_takes_no_other_settings_and_leaves_finished_runs(fedtag: Fedtag, tmp_path: Path) -> None:
+    fedtag(
+        "simulate", "--method", "fedavg", "--data", "site-a", "--clients", 1, "--rounds", 1, "--out", "one"
+    )
+    bad = fedtag("simulate", "--resume", "one", "--rounds", 2)
+    assert bad.exit_code == 2
+    assert "takes every setting from its config.toml" in bad.stderr
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "one").rglob("*")}
+    done = fedtag("simulate", "--resume", "one")
+    assert done.exit_code == 0
+    assert "one is finished: there is nothing to continue" in done.stderr
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "one").rglob("*")} == before
+    bad = fedtag("simulate", "--resume", "site-a")
+    assert bad.exit_code == 1
+    assert "site-a is no run directory" in bad.stderr
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_stopped_run_goes_on_as_if_it_had_not_stopped(
+    fedtag: Fedtag, tmp_path: Path, end: signal.Signals
+) -> None:
+    options = ["simulate", "--method", "fedavg", "--data", "site-a", "--data", "site-b", "--rounds", "60"]
+    assert fedtag(*options, "--out", "whole").exit_code == 0
+    command = [sys.executable, "-m", "deploy.cli", *options, "--out", "stopped"]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        metrics = tmp_path / "stopped" / "metrics.jsonl"
+        deadline = time.monotonic() + 60
+        while not (metrics.exists() and metrics.read_bytes().count(b"\n") >= 5):
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.005)
+        process.send_signal(end)
+        heard = process.communicate(timeout=30)[1]
+    assert process.returncode == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[end]
+    assert not (tmp_path / "stopped" / "summary.json").exists()
+    if end != signal.SIGKILL:
+        assert f"go on with: fedtag simulate --resume {tmp_path / 'stopped'}" in heard
+        assert "Traceback" not in heard
+    # As a copy on another disk would be: the folder's new place counts, not the one in its settings.
+    (tmp_path / "stopped").rename(tmp_path / "moved")
+    result = fedtag("simulate", "--resume", "moved")
+    assert result.exit_code == 0, result.stderr
+    assert "going on after round" in result.stderr
+    assert scores(tmp_path / "moved") == scores(tmp_path / "whole")
+    whole, moved = (
+        safetensors.torch.load_file(tmp_path / run / "model.safetensors") for run in ("whole", "moved")
+    )
+    assert whole.keys() == moved.keys()
+    assert all(torch.equal(whole[name], moved[name]) for name in whole)
+
+
+def test_run_killed_before_its_first_round_goes_on(fedtag: Fedtag, tmp_path: Path) -> None:
+    from deploy.settings import gather
+    from deploy.simulation import prepare
+
+    prepare(
+        gather(
+            None, {"method": "fedavg", "data.source": "site-a", "clients": 1, "rounds": 1, "out": "one"}, []
+        )
+    )
+    assert fedtag("simulate", "--resume", "one").exit_code == 0
+    assert (tmp_path / "one" / "summary.json").is_file()
+
+
+def test_report_of_several_runs(fedtag: Fedtag, tmp_path: Path) -> None:
+    for method in ("fedavg", "isolated"):
+        result = fedtag("simulate", "--method", method, "--data", "site-a", "--data", "site-b", "--rounds", 2)
+        assert result.exit_code == 0, result.stderr
+    runs = sorted((tmp_path / "runs").iterdir())
+    result = fedtag("report", *runs, "--out", "pages/comparison.html")
+    assert result.exit_code == 0
+    page = (tmp_path / "pages" / "comparison.html").read_text(encoding="utf-8")
+    assert all(run.name in page for run in runs)
+    assert fedtag("report", "site-a").exit_code == 1
+
+
+def test_demo_compares_methods(fedtag: Fedtag, tmp_path: Path) -> None:
+    options = ("demo", "--methods", "isolated,fedavg", "--data", "site-a", "--clients", 2, "--rounds", 2)
+    first, second = fedtag(*options), fedtag(*options)
+    assert (first.exit_code, second.exit_code) == (0, 0), second.stderr
+    assert 4 <= len([line for line in first.stderr.splitlines()[:6] if line.endswith((".", ";", ","))]) <= 6
+    for line, method in zip(first.stdout.splitlines()[1:3], ("isolated", "fedavg"), strict=True):
+        assert line.startswith(method)
+    for folder in ("demo", "demo-2"):
+        assert (tmp_path / "runs" / folder / "report.html").is_file()
+        assert (tmp_path / "runs" / folder / "isolated" / "summary.json").is_file()
+    assert fedtag("demo", "--methods", "nothing").exit_code == 2

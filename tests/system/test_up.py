@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import safetensors.torch
+import torch
+from typer.testing import CliRunner
+
+from deploy.cli import app
+from server.tracking.run_directory import RunDirectory
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+Fedtag = Callable[..., int]
+
+
+@pytest.fixture
+def fedtag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_feature_folder: Callable[..., Path]
+) -> Fedtag:
+    """The command line in a folder with a space, which holds the data folders site-a and site-b."""
+    folder = tmp_path / "a folder"
+    write_feature_folder(folder / "site-a", seed=0)
+    write_feature_folder(folder / "site-b", seed=1)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("FEDTAG_CACHE", str(tmp_path / "cache"))
+
+    def run(command: str, out: str, *arguments: object) -> int:
+        options = ["--method", "fedavg", "--data", "site-a", "--data", "site-b", "--out", out]
+        result = CliRunner().invoke(app, [command, *options, *map(str, arguments)])
+        assert result.exit_code == 0, result.stderr
+        return result.exit_code
+
+    return run
+
+
+def assert_same_results(one: Path, other: Path) -> None:
+    first, second = (safetensors.torch.load_file(run / "model.safetensors") for run in (one, other))
+    assert first.keys() == second.keys()
+    for name in first:
+        torch.testing.assert_close(first[name], second[name], rtol=0, atol=1e-5)
+    rows = [RunDirectory.open(run).read_rounds() for run in (one, other)]
+    assert [row.test_accuracy for row in rows[0]] == [row.test_accuracy for row in rows[1]]
+    assert [row.train_loss for row in rows[0]] == pytest.approx([row.train_loss for row in rows[1]], abs=1e-5)
+
+
+def flower_processes(mark: str) -> list[str]:
+    """The commands of living processes whose environment or command names the mark."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = [*process.cmdline(), *process.environ().values()]
+            if process.status() != psutil.STATUS_ZOMBIE and any(mark in word for word in words):
+                found.append(" ".join(process.cmdline()))
+        except psutil.Error:
+            continue
+    return [command for command in found if "flower" in command or "flwr" in command]
+
+
+def test_real_processes_give_the_results_of_one_process(fedtag: Fedtag, tmp_path: Path) -> None:
+    fedtag("simulate", "one", "--rounds", 2)
+    fedtag("up", "many", "--rounds", 2)
+    folder = tmp_path / "a folder"
+    assert_same_results(folder / "one", folder / "many")
+    names = {path.name for path in (folder / "many" / "logs").iterdir()}
+    assert names == {"run.log", "superlink.log", "node-0.log", "node-1.log"}
+    clients = [json.loads(line) for line in (folder / "many" / "clients.jsonl").read_text().splitlines()]
+    assert {row["client"] for row in clients} == {"site-a", "site-b"}
+    assert (folder / "many" / "report.html").is_file()
+    assert flower_processes(str(folder)) == []
+
+
+def test_stopped_federation_leaves_no_process_and_its_failure_is_one_sentence(
+    fedtag: Fedtag, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a folder"
+    command = [sys.executable, "-m", "deploy.cli", "up", "--method", "fedavg", "--data", "site-a"]
+    command += ["--clients", "1", "--rounds", "1000", "--out", "stopped"]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while not (folder / "stopped" / "metrics.jsonl").exists():
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.1)
+        assert flower_processes(str(folder))
+        process.send_signal(signal.SIGTERM)
+        heard = process.communicate(timeout=60)[1]
+    assert process.returncode == 143
+    assert f"go on with: fedtag up --resume {folder / 'stopped'}" in heard
+    assert flower_processes(str(folder)) == []
+
+    config = folder / "stopped" / "config.toml"
+    config.write_text(config.read_text().replace("seed = 0", "seed = 1"))
+    result = CliRunner().invoke(app, ["up", "--resume", "stopped"])
+    assert result.exit_code == 1
+    (sentence,) = [line for line in result.stderr.splitlines() if "belongs to other settings" in line]
+    assert f"the logs are in {folder / 'stopped' / 'logs'}" in sentence
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.slow
+def test_ray_gives_the_results_of_one_process(fedtag: Fedtag, tmp_path: Path) -> None:
+    fedtag("simulate", "one", "--rounds", 2)
+    fedtag("simulate", "ray", "--rounds", 2, "--engine", "ray")
+    assert_same_results(tmp_path / "a folder" / "one", tmp_path / "a folder" / "ray")
+    assert flower_processes(str(tmp_path / "a folder")) == []
