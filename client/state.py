@@ -16,6 +16,7 @@ from torch import Tensor
 
 from common.errors import RunError
 
+RUN = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 FILE = re.compile(r"round-(\d+)-step-(\d+)\.safetensors")
 KEPT_ROUNDS = 2
 KEPT_RUNS = 4
@@ -41,6 +42,11 @@ class StateStore:
     """
 
     def __init__(self, folder: Path, run: str) -> None:
+        # The server chooses the identifier, and it becomes the name of a folder beside which old ones are removed.
+        if not RUN.fullmatch(run):
+            raise RunError(
+                f"run {run[:80]!r} is no identifier: 1 to 64 letters, digits or hyphens are allowed"
+            )
         self.folder = folder / run
 
     def load_before(self, step: int) -> Remembered | None:

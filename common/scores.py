@@ -52,7 +52,7 @@ class Tally:
         if not self.nodes:
             return None
         gaps = (self.bin_confidence.double() - self.bin_correct.double()).abs()
-        return float(gaps.sum()) / self.nodes
+        return min(1.0, float(gaps.sum()) / self.nodes)
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(

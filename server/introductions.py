@@ -10,6 +10,9 @@ from typing import Any
 from common.errors import WireError
 from server.methods.registry import Agreement
 
+MOST_CLASSES = 2**16
+LARGEST_DIMENSION = 2**17
+
 
 def parse_introduction(values: Mapping[str, Any]) -> Agreement:
     """The introduction in a reply.
@@ -23,7 +26,9 @@ def parse_introduction(values: Mapping[str, Any]) -> Agreement:
     classes, dimension, features = told.get("classes"), told.get("dimension"), told.get("features")
     if not isinstance(classes, list) or not classes or not all(isinstance(name, str) for name in classes):
         raise WireError("the introduction does not name the classes")
-    if type(dimension) is not int or dimension < 1 or not isinstance(features, str):
+    if len(classes) > MOST_CLASSES or len(set(classes)) < len(classes):
+        raise WireError(f"the introduction names more than {MOST_CLASSES} classes, or one of them twice")
+    if type(dimension) is not int or not 1 <= dimension <= LARGEST_DIMENSION or not isinstance(features, str):
         raise WireError("the introduction does not say what the features are")
     return Agreement(tuple(classes), dimension, features)
 

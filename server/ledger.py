@@ -157,7 +157,7 @@ def client_rows(
                 test_macro_f1=scores["test"].macro_f1 if scores else None,
                 local_test_accuracy=local["test"].accuracy if local else None,
                 seconds_by_phase=values.get("seconds", {}),
-                weight=weights.get(client),
+                weight=weights.get(client, 0.0 if weights and client not in failures else None),
                 failed=failures.get(client),
                 scores=ways if len(paths) > 1 else {},
             )
@@ -213,3 +213,13 @@ def _crossed(
 def row_to_state(row: RoundRow) -> dict[str, Any]:
     """A row as JSON, to wait in the checkpoint for its scores."""
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in vars(row).items()}
+
+
+def add_durations(seconds: dict[str, float], exchange: float, replies: Mapping[str, Reply]) -> None:
+    """Add an exchange's wall time to a table by phase: the slowest client's phases, then what is left."""
+    durations = [reply.content.values.get("seconds", {}) for reply in replies.values()]
+    slowest: Mapping[str, float] = max(durations, key=lambda phases: sum(phases.values()), default={})
+    for phase, duration in slowest.items():
+        seconds[phase] = seconds.get(phase, 0.0) + duration
+    left = max(0.0, exchange - sum(slowest.values()))
+    seconds["transport and waiting"] = seconds.get("transport and waiting", 0.0) + left

@@ -39,9 +39,11 @@ class Reception:
         """
         accepted: dict[str, tuple[int, Reply]] = {}
         refused: dict[str, str] = {}
-        for node, reply in sorted(arrived.items()):
+        # Who has had a name comes before newcomers that claim it.
+        for node in sorted(arrived, key=lambda node: (self.names.get(node) != arrived[node].client, node)):
+            reply = arrived[node]
             if reply.client in accepted:
-                refused[self.label(node)] = (
+                refused[f"node {node}"] = (
                     f"another node also calls itself '{reply.client}': give each site its own name in --node-config"
                 )
             else:

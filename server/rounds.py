@@ -20,7 +20,15 @@ from common.randomness import numpy_generator
 from common.wire.codec import decode_reply, encode, pack
 from common.wire.records import Content, Instruction, Reply, prefixed
 from server.conclusion import conclude
-from server.ledger import Traffic, client_rows, disclosures, pool_scores, training_row, with_scores
+from server.ledger import (
+    Traffic,
+    add_durations,
+    client_rows,
+    disclosures,
+    pool_scores,
+    training_row,
+    with_scores,
+)
 from server.methods.registry import Phase, server_method
 from server.progress import Progress
 from server.reception import Reception
@@ -88,7 +96,11 @@ class Exchange:
             for node, instruction in instructions.items()
         ]
         result.bytes_down = sum(pack(message).size for message in messages)
-        waiting = dict(zip(self.grid.push_messages(messages), instructions, strict=True))
+        # The grid returns an empty identifier for a node that it cannot reach, and none at all for too large messages.
+        pushed = list(self.grid.push_messages(messages)) or [""] * len(messages)
+        waiting = {key: node for key, node in zip(pushed, instructions, strict=True) if key}
+        unreached = [node for node in instructions if node not in waiting.values()]
+        result.failures |= dict.fromkeys(unreached, "the instruction could not be delivered")
         while waiting and time.monotonic() - start < deadline:
             for message in self.grid.pull_messages(list(waiting)):
                 node = waiting.pop(message.metadata.reply_to_message_id, None)
@@ -150,6 +162,11 @@ class Rounds:
             self.directory.truncate_after(self.standing.round - 1)
         self.directory.write_config(self.config.to_nested())
         self.progress.begin(self.config.rounds, self.standing.round)
+        if restored is not None and self.config.train.client_fraction < 1:
+            # Sampling goes by names, and Flower's node numbers may be others than before.
+            self._phase(self.standing.round + 1, SCORE, False, {}, self.closing)
+            # The round takes this step again, so that clients forget what an aborted attempt at it saved.
+            self.standing.step -= 1
         with ScalarLog(
             self.directory.path / "tensorboard", first_round=self.standing.round or None
         ) as scalars:
@@ -240,7 +257,7 @@ class Rounds:
             before = time.monotonic()
             accepted, failures = self.reception.receive(exchanged.replies, asked, self.standing)
             failures |= {self.reception.label(node): reason for node, reason in exchanged.failures.items()}
-            usable |= accepted
+            usable = accepted | usable
             traffic.up += exchanged.bytes_up
             traffic.down += exchanged.bytes_down
             add_durations(seconds, exchanged.seconds, accepted)
@@ -251,7 +268,7 @@ class Rounds:
             for client, reason in sorted(failures.items()):
                 self.progress.note(f"round {round_number}, {client} is left out: {reason}")
             if len(usable) >= wanted:
-                return usable, failures
+                return dict(sorted(usable.items())), failures
             online = set(self.exchange.nodes(1, self.progress.note))
             asked = {
                 node: part
@@ -294,13 +311,3 @@ class Rounds:
         return Instruction(
             standing.run, standing.step, round_number, phase.name, Content(tensors, values, content.letters)
         )
-
-
-def add_durations(seconds: dict[str, float], exchange: float, replies: Mapping[str, Reply]) -> None:
-    """Add an exchange's wall time to a table by phase: the slowest client's phases, then what is left."""
-    durations = [reply.content.values.get("seconds", {}) for reply in replies.values()]
-    slowest: Mapping[str, float] = max(durations, key=lambda phases: sum(phases.values()), default={})
-    for phase, duration in slowest.items():
-        seconds[phase] = seconds.get(phase, 0.0) + duration
-    left = max(0.0, exchange - sum(slowest.values()))
-    seconds["transport and waiting"] = seconds.get("transport and waiting", 0.0) + left

@@ -18,6 +18,10 @@ from server.methods.registry import Agreement, TensorForm
 CLIENT_NAME = re.compile(r"[\w][\w .@-]{0,63}")
 SUBSETS = ("val", "test")
 MOST_NODES = 10**12
+MOST_SECONDS = 1e9
+MOST_PHASES = 64
+# Far beyond any step of training; sums and squares of larger float32 values soon overflow.
+LARGEST_CHANGE = 1e6
 
 
 def check_origin(reply: Reply, instruction: Instruction) -> None:
@@ -51,10 +55,19 @@ def check_content(reply: Reply, expected: Mapping[str, TensorForm], agreement: A
     }
     if contribution:
         _contribution(contribution, expected)
-    for (path, subset), fields in _grouped(reply.content.section("scores")).items():
+        _bounded(contribution)
+    groups = _grouped(reply.content.section("scores"))
+    for path, subset in groups:
+        if subset not in SUBSETS or any((path, other) not in groups for other in SUBSETS):
+            raise WireError(f"scores '{path}/{subset}': a way of scoring has counts of val and of test nodes")
+    for (path, subset), fields in groups.items():
         _counts(f"{path}/{subset}", fields, len(agreement.classes), sizes[f"{subset}_nodes"])
-    _training(reply.content.values.get("training"))
-    _seconds(reply.content.values.get("seconds", {}))
+    values = reply.content.values
+    _training(values.get("training"))
+    _seconds(values.get("seconds", {}))
+    _condensation(values.get("condensation"))
+    if not isinstance(values.get("tokens", {}), dict):
+        raise WireError("tokens must be a table of counts")
     if any(letter.sender != reply.client for letter in reply.content.letters):
         raise WireError("a letter bears another sender than the client that handed it in")
 
@@ -94,6 +107,12 @@ def _contribution(tensors: Mapping[str, Tensor], expected: Mapping[str, TensorFo
             raise WireError(f"tensor '{name}' has values that are not finite")
 
 
+def _bounded(tensors: Mapping[str, Tensor]) -> None:
+    for name, value in tensors.items():
+        if value.numel() and float(value.abs().max()) > LARGEST_CHANGE:
+            raise WireError(f"tensor '{name}' has values beyond ±{LARGEST_CHANGE:g}: training diverged there")
+
+
 def _grouped(scores: Mapping[str, Tensor]) -> dict[tuple[str, str], dict[str, Tensor]]:
     groups: dict[tuple[str, str], dict[str, Tensor]] = {}
     for name, value in scores.items():
@@ -110,15 +129,19 @@ def _counts(where: str, fields: Mapping[str, Tensor], classes: int, most: int) -
         "bin_confidence": TensorForm((CALIBRATION_BINS,), torch.float32),
         "bin_correct": TensorForm((CALIBRATION_BINS,), torch.int64),
     }
-    if where.partition("/")[2] not in SUBSETS:
-        raise WireError(f"scores '{where}' are neither of val nor of test nodes")
     _contribution(fields, forms)
     if any(bool((value < 0).any()) for value in fields.values()):
         raise WireError(f"scores '{where}' hold negative counts")
+    # Each entry is bounded before the sum, which could wrap around.
+    if bool((fields["confusion"] > most).any()) or bool((fields["bin_nodes"] > most).any()):
+        raise WireError(f"scores '{where}' count more nodes than the {most} that the client has")
     if int(fields["confusion"].sum()) != most or int(fields["bin_nodes"].sum()) != most:
         raise WireError(f"scores '{where}' count other nodes than the {most} that the client has")
     if bool((fields["bin_confidence"] > fields["bin_nodes"] + 1e-3).any()):
         raise WireError(f"scores '{where}' hold confidences above 1")
+    correct = fields["bin_correct"]
+    if bool((correct > fields["bin_nodes"]).any()) or int(correct.sum()) != int(fields["confusion"].trace()):
+        raise WireError(f"scores '{where}' hold other correct predictions by bin than by class")
 
 
 def _training(training: Any) -> None:
@@ -136,7 +159,19 @@ def _training(training: Any) -> None:
 
 
 def _seconds(seconds: Any) -> None:
-    if not isinstance(seconds, dict) or any(
-        type(value) not in (int, float) or value < 0 for value in seconds.values()
+    if (
+        not isinstance(seconds, dict)
+        or len(seconds) > MOST_PHASES
+        or any(
+            type(value) not in (int, float) or not 0 <= value <= MOST_SECONDS for value in seconds.values()
+        )
     ):
-        raise WireError("seconds must be a table of durations")
+        raise WireError(f"seconds must be a table of at most {MOST_PHASES} durations")
+
+
+def _condensation(told: Any) -> None:
+    if told is None:
+        return
+    core, nodes = (told.get("core"), told.get("nodes")) if isinstance(told, dict) else (None, None)
+    if type(core) is not int or type(nodes) is not int or not 0 <= core <= nodes <= MOST_NODES:
+        raise WireError("condensation must hold counts of core nodes and of nodes")

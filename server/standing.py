@@ -15,6 +15,8 @@ from server.methods.registry import Agreement, ServerState
 from server.tracking.checkpoint import CheckpointFolder
 from server.tracking.rows import RoundRow
 
+MOST_TOKENS = 10**15
+
 
 @dataclass
 class Standing:
@@ -53,7 +55,7 @@ class Standing:
     def count_tokens(self, told: Mapping[str, Any]) -> None:
         """Add a client's token counts."""
         for name, value in told.items():
-            if type(value) is int and value >= 0:
+            if type(value) is int and 0 <= value <= MOST_TOKENS:
                 self.tokens[name] = self.tokens.get(name, 0) + value
 
     def save(self, folder: CheckpointFolder) -> None:

@@ -1,24 +1,23 @@
 """Choosing neighbours and chunks by sparse attention, and summing what was chosen (DANCE, Eq. 5-9).
 
-Scores and sums run over ragged candidates in blocks, and recompute their gathers in the backward pass:
-memory grows with the candidates, not with candidates times dimension.
+Scores and sums run over ragged candidates without gathering vectors, forward and backward: memory grows
+with the candidates, not with candidates times dimension.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import embedding_bag
 
 from common.ragged import Ragged, concatenated_ranges
 from common.sparse_attention import entmax15_ragged, straight_through, top_budget
-
-_BLOCK_ELEMENTS = 1 << 24
 
 
 def gather_scores(
@@ -31,7 +30,7 @@ def gather_scores(
         key: W_k t_u for every node, or e for every chunk.
         candidates: for each row, ids of keys.
     """
-    product: Tensor = _PairProduct.apply(query, key, candidates.row, candidates.index)
+    product: Tensor = _PairProduct.apply(query, key, candidates.ptr, candidates.row, candidates.index)
     return product / math.sqrt(query.shape[1])
 
 
@@ -39,7 +38,7 @@ def weighted_sum(
     weights: Float[Tensor, " entries"], values: Float[Tensor, "nodes dim"], candidates: Ragged
 ) -> Float[Tensor, "rows dim"]:
     """Σ_u w_vu value_u for each row v (Eq. 9); 0 for a row without candidates."""
-    total: Tensor = _WeightedSum.apply(weights, values, candidates.row, candidates.index, candidates.num_rows)
+    total: Tensor = _WeightedSum.apply(weights, values, candidates.ptr, candidates.row, candidates.index)
     return total
 
 
@@ -96,55 +95,64 @@ def chunk_candidates(selected: Ragged, chunk_ptr: Int[Tensor, " pointers"]) -> R
     return Ragged(total[selected.ptr], concatenated_ranges(chunk_ptr[selected.index], chunks))
 
 
-def _blocks(entries: int, dim: int) -> Iterator[slice]:
-    step = max(1, _BLOCK_ELEMENTS // max(dim, 1))
-    for begin in range(0, entries, step):
-        yield slice(begin, begin + step)
+# An embedding bag sums weighted rows of a table, and the gradient of its weights is the product of pairs: both
+# are what is needed here, without an intermediate of entries times dimension.
 
 
-def _pair_product(a: Tensor, b: Tensor, a_index: Tensor, b_index: Tensor) -> Tensor:
-    product = a.new_empty(a_index.numel())
-    for part in _blocks(a_index.numel(), a.shape[1]):
-        product[part] = (a[a_index[part]] * b[b_index[part]]).sum(dim=1)
-    return product
+def _pair_products(rows: Tensor, table: Tensor, row: Tensor, index: Tensor) -> Tensor:
+    """rows[row_i] · table[index_i] for each entry i; `row` ascends."""
+    if index.numel() == 0:
+        return rows.new_empty(0)
+    products: Tensor = torch.ops.aten._embedding_bag_per_sample_weights_backward(
+        rows.contiguous(), table.contiguous(), index, index.new_zeros(1), row, 0
+    )
+    return products
 
 
-def _scatter_product(weights: Tensor, values: Tensor, source: Tensor, target: Tensor, size: int) -> Tensor:
-    total = values.new_zeros(size, values.shape[1])
-    for part in _blocks(source.numel(), values.shape[1]):
-        total.index_add_(0, target[part], values[source[part]] * weights[part].unsqueeze(1))
-    return total
+def _bag_sums(weights: Tensor, table: Tensor, ptr: Tensor, index: Tensor) -> Tensor:
+    """Σ weights_i table[index_i] over the entries of each row."""
+    if index.numel() == 0:
+        return table.new_zeros(ptr.numel() - 1, table.shape[1])
+    return embedding_bag(
+        index, table.contiguous(), ptr[:-1], mode="sum", per_sample_weights=weights.contiguous()
+    )
+
+
+def _transposed_sums(weights: Tensor, rows: Tensor, row: Tensor, index: Tensor, size: int) -> Tensor:
+    """Σ weights_i rows[row_i] over the entries of each id, ids from 0 to size - 1."""
+    order = torch.sort(index, stable=True).indices
+    count = torch.bincount(index, minlength=size)
+    ptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
+    return _bag_sums(weights[order], rows, ptr, row[order])
 
 
 class _PairProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, row: Tensor, index: Tensor) -> Tensor:
-        ctx.save_for_backward(query, key, row, index)
-        return _pair_product(query, key, row, index)
+    def forward(ctx: Any, query: Tensor, key: Tensor, ptr: Tensor, row: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(query, key, ptr, row, index)
+        return _pair_products(query, key, row, index)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, row, index = ctx.saved_tensors
+        query, key, ptr, row, index = ctx.saved_tensors
         to_query, to_key = ctx.needs_input_grad[:2]
-        grad_query = _scatter_product(grad, key, index, row, query.shape[0]) if to_query else None
-        grad_key = _scatter_product(grad, query, row, index, key.shape[0]) if to_key else None
-        return grad_query, grad_key, None, None
+        grad_query = _bag_sums(grad, key, ptr, index) if to_query else None
+        grad_key = _transposed_sums(grad, query, row, index, key.shape[0]) if to_key else None
+        return grad_query, grad_key, None, None, None
 
 
 class _WeightedSum(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, weights: Tensor, values: Tensor, row: Tensor, index: Tensor, num_rows: int
-    ) -> Tensor:
+    def forward(ctx: Any, weights: Tensor, values: Tensor, ptr: Tensor, row: Tensor, index: Tensor) -> Tensor:
         ctx.save_for_backward(weights, values, row, index)
-        return _scatter_product(weights, values, index, row, num_rows)
+        return _bag_sums(weights, values, ptr, index)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weights, values, row, index = ctx.saved_tensors
         to_weights, to_values = ctx.needs_input_grad[:2]
-        grad_weights = _pair_product(grad, values, row, index) if to_weights else None
-        grad_values = _scatter_product(weights, grad, row, index, values.shape[0]) if to_values else None
+        grad_weights = _pair_products(grad, values, row, index) if to_weights else None
+        grad_values = _transposed_sums(weights, grad, row, index, values.shape[0]) if to_values else None
         return grad_weights, grad_values, None, None, None

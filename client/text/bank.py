@@ -14,7 +14,7 @@ from client.text.chunks import Chunk, chunk_texts
 from client.text.encoder import Encoder, Progress
 from common.errors import ConfigError, DataError
 
-TEXTS_PER_WRITE = 512
+TEXTS_PER_WRITE = 128
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,8 @@ def build_bank(
     cached_nodes = sum(key in found for key in keys)
     missing = [key for key in unique if key not in found]
     chunks = tokens = 0
+    if progress is not None and missing:
+        progress(0, len(missing))
     for first in range(0, len(missing), TEXTS_PER_WRITE):
         some = missing[first : first + TEXTS_PER_WRITE]
         encoded, read = _encoded([unique[key] for key in some], encoder, max_tokens)

@@ -19,11 +19,13 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
 from common.errors import WireError
-from common.wire.records import SCHEMA_VERSION, Content, Instruction, Letter, Reply
+from common.wire.records import SCHEMA_VERSION, Content, Instruction, Json, Letter, Reply
 
 HEADER, TENSORS, LETTERS = "header", "tensors", "letters"
 STYPE = "safetensors"
 MAX_HEADER_BYTES = 16 * 2**20
+MAX_DEPTH = 32
+LARGEST_INTEGER = 2**63 - 1
 
 R = TypeVar("R", Instruction, Reply)
 
@@ -34,7 +36,10 @@ def encode(record: Instruction | Reply) -> RecordDict:
     header = {"kind": type(record).__name__, **fields, "values": dict(record.content.values)}
     records = RecordDict({HEADER: _header(header, record.content.letters)})
     if record.content.tensors:
-        ordered = {name: value.detach().cpu().contiguous() for name, value in record.content.tensors.items()}
+        # Copies, because safetensors refuses tensors that share memory, as a model and its average may at first.
+        ordered = {
+            name: value.detach().cpu().contiguous().clone() for name, value in record.content.tensors.items()
+        }
         blob = safetensors.torch.save(ordered)
         array = Array(dtype="uint8", shape=(len(blob),), stype=STYPE, data=blob)
         records[TENSORS] = ArrayRecord({"blob": array})
@@ -109,7 +114,29 @@ def _parse(text: Any) -> dict[str, Any]:
         raise WireError(f"the header is not JSON: {error}") from None
     if not isinstance(header, dict):
         raise WireError("the header is not a table")
+    _check_json(header, MAX_DEPTH)
     return header
+
+
+def _check_json(value: Json, depth: int) -> None:
+    """Refuse what JSON can say but later steps cannot keep: 1e999, endless integers, half surrogates, depth."""
+    if depth == 0:
+        raise WireError(f"the header nests deeper than {MAX_DEPTH} levels")
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            _check_json(key, depth)
+            _check_json(entry, depth - 1)
+    elif isinstance(value, list):
+        for entry in value:
+            _check_json(entry, depth - 1)
+    elif isinstance(value, str):
+        if any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise WireError("the header holds half of a surrogate pair, which is no text")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise WireError("the header holds an infinite number; only finite numbers are allowed")
+    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        raise WireError("the header holds an integer beyond 64 bits")
 
 
 def _tensors(records: RecordDict, max_bytes: float) -> dict[str, Any]:
@@ -125,7 +152,7 @@ def _tensors(records: RecordDict, max_bytes: float) -> dict[str, Any]:
         )
     try:
         return safetensors.torch.load(blob.data)
-    except (safetensors.SafetensorError, ValueError, KeyError, RuntimeError) as error:
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise WireError(f"the tensors are not readable safetensors: {error}") from None
 
 

@@ -167,7 +167,8 @@ def test_stopped_run_goes_on_as_if_it_had_not_stopped(
     assert fedtag(*options, "--out", "whole").exit_code == 0
     command = [sys.executable, "-m", "deploy.cli", *options, "--out", "stopped"]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
         metrics = tmp_path / "stopped" / "metrics.jsonl"
         deadline = time.monotonic() + 60
         while not (metrics.exists() and metrics.read_bytes().count(b"\n") >= 5):
@@ -176,6 +177,9 @@ def test_stopped_run_goes_on_as_if_it_had_not_stopped(
             time.sleep(0.005)
         process.send_signal(end)
         heard = process.communicate(timeout=30)[1]
+    finally:
+        process.kill()
+        process.wait()
     assert process.returncode == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[end]
     assert not (tmp_path / "stopped" / "summary.json").exists()
     if end != signal.SIGKILL:

@@ -75,36 +75,42 @@ def test_real_processes_give_the_results_of_one_process(fedtag: Fedtag, tmp_path
     clients = [json.loads(line) for line in (folder / "many" / "clients.jsonl").read_text().splitlines()]
     assert {row["client"] for row in clients} == {"site-a", "site-b"}
     assert (folder / "many" / "report.html").is_file()
-    assert flower_processes(str(folder)) == []
+    assert flower_processes(str(tmp_path)) == []
 
 
-def test_stopped_federation_leaves_no_process_and_its_failure_is_one_sentence(
-    fedtag: Fedtag, tmp_path: Path
-) -> None:
+def test_stopped_federation_leaves_no_process(fedtag: Fedtag, tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     command = [sys.executable, "-m", "deploy.cli", "up", "--method", "fedavg", "--data", "site-a"]
     command += ["--clients", "1", "--rounds", "1000", "--out", "stopped"]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
         deadline = time.monotonic() + 120
         while not (folder / "stopped" / "metrics.jsonl").exists():
             assert time.monotonic() < deadline
             assert process.poll() is None
             time.sleep(0.1)
-        assert flower_processes(str(folder))
+        assert flower_processes(str(tmp_path))
+    finally:
         process.send_signal(signal.SIGTERM)
         heard = process.communicate(timeout=60)[1]
     assert process.returncode == 143
     assert f"go on with: fedtag up --resume {folder / 'stopped'}" in heard
-    assert flower_processes(str(folder)) == []
+    assert flower_processes(str(tmp_path)) == []
 
-    config = folder / "stopped" / "config.toml"
+
+def test_failure_of_a_run_is_one_sentence(fedtag: Fedtag, tmp_path: Path) -> None:
+    fedtag("simulate", "one", "--rounds", 1)
+    one = tmp_path / "a folder" / "one"
+    (one / "summary.json").unlink()
+    config = one / "config.toml"
     config.write_text(config.read_text().replace("seed = 0", "seed = 1"))
-    result = CliRunner().invoke(app, ["up", "--resume", "stopped"])
+    result = CliRunner().invoke(app, ["up", "--resume", "one"])
     assert result.exit_code == 1
     (sentence,) = [line for line in result.stderr.splitlines() if "belongs to other settings" in line]
-    assert f"the logs are in {folder / 'stopped' / 'logs'}" in sentence
+    assert sentence.endswith(f"the logs are in {one / 'logs'}")
     assert "Traceback" not in result.stderr
+    assert flower_processes(str(tmp_path)) == []
 
 
 @pytest.mark.slow
@@ -112,4 +118,4 @@ def test_ray_gives_the_results_of_one_process(fedtag: Fedtag, tmp_path: Path) ->
     fedtag("simulate", "one", "--rounds", 2)
     fedtag("simulate", "ray", "--rounds", 2, "--engine", "ray")
     assert_same_results(tmp_path / "a folder" / "one", tmp_path / "a folder" / "ray")
-    assert flower_processes(str(tmp_path / "a folder")) == []
+    assert flower_processes(str(tmp_path)) == []

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,8 +30,7 @@ def random(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def test_scores_and_sums_agree_with_dense_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("client.condense.selection._BLOCK_ELEMENTS", 12)
+def test_scores_and_sums_agree_with_dense_products() -> None:
     sets = candidates(5, 7, 1)
     query, key = random(5, 4), random(7, 4, seed=1)
     dense = query @ key.T / 2
@@ -43,8 +41,7 @@ def test_scores_and_sums_agree_with_dense_products(monkeypatch: pytest.MonkeyPat
     torch.testing.assert_close(weighted_sum(weights, key, sets), matrix @ key)
 
 
-def test_gradients_of_scores_and_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("client.condense.selection._BLOCK_ELEMENTS", 12)
+def test_gradients_of_scores_and_sums() -> None:
     sets = candidates(4, 5, 3)
     query, key = random(4, 3).requires_grad_(), random(5, 3, seed=1).requires_grad_()
     weights = random(sets.index.numel(), seed=2).requires_grad_()

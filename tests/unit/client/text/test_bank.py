@@ -111,7 +111,7 @@ def test_texts_without_a_word_make_an_empty_bank(encoder: Encoder, cache: TextCa
 def test_progress_counts_missing_texts(encoder: Encoder, cache: TextCache) -> None:
     seen: list[tuple[int, int]] = []
     build_bank(TEXTS, encoder, cache, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(3, 3)]
+    assert seen == [(0, 3), (3, 3)]
 
 
 def test_chunks_longer_than_the_encoder_reads_are_refused(encoder: Encoder, cache: TextCache) -> None:

@@ -1,0 +1,132 @@
+"""Federations on the whole of Cora's texts whose encoding is not what is measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import pytest
+import torch
+
+from client.data.folder import read_folder
+from client.session import Session
+from client.simulated import cache_folder, simulate_sites
+from client.text.cache import EncodedText, TextCache, text_key
+from client.text.chunks import chunk_texts
+from client.text.encoder import Encoder
+from client.text.node_texts import CACHE_FILE
+from common.config import RunConfig
+from deploy.inprocess import InProcessGrid
+from server.rounds import Rounds
+from server.tracking.rows import RoundRow
+from server.tracking.run_directory import RunDirectory
+
+DIMENSION = 384
+
+
+@dataclass
+class RoundClock:
+    """CPU time at the end of each round; it takes the place of a progress display."""
+
+    ends: list[float] = field(default_factory=list)
+
+    def begin(self, total: int, done: int) -> None:
+        self.ends.append(time.process_time())
+
+    def advance(self, row: RoundRow) -> None:
+        self.ends.append(time.process_time())
+
+    def scored(self, row: RoundRow) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds of a run, imports and encoding left out.
+
+    `typical` is the median round, `whole` everything from the first message to the report, over the rounds.
+    """
+
+    typical: float
+    whole: float
+    rows: tuple[RoundRow, ...]
+
+    def phases(self) -> dict[str, float]:
+        """Median wall seconds of each phase of a round."""
+        names = sorted({name for row in self.rows for name in row.seconds_by_phase})
+        return {name: median(row.seconds_by_phase.get(name, 0.0) for row in self.rows[1:]) for name in names}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def cora_texts(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Cora's folder, its texts in a cache of their own: true chunks with random unit vectors.
+
+    Real vectors take minutes to compute, and the cost of a round does not depend on their values.
+    """
+    folder = shared_data / "cora_text"
+    texts = sorted({text for text in read_folder(folder).graph.texts if text})
+    encoder = Encoder("bundled", "cpu")
+    generator = torch.Generator().manual_seed(0)
+
+    def encoded(starts: list[int], ends: list[int], tokens: list[int]) -> EncodedText:
+        unit = torch.randn(len(starts) + 1, DIMENSION, generator=generator)
+        unit /= unit.norm(dim=1, keepdim=True)
+        return EncodedText(
+            *(torch.tensor(column) for column in (starts, ends)),
+            torch.tensor(tokens, dtype=torch.int32),
+            unit[:-1],
+            unit[-1],
+        )
+
+    entries = {
+        text_key(text, encoder.revision, 64, encoder.dtype): encoded(
+            [chunk.start for chunk in chunks],
+            [chunk.end for chunk in chunks],
+            [chunk.tokens for chunk in chunks],
+        )
+        for text, chunks in zip(texts, chunk_texts(texts, encoder.tokenizer, 64), strict=True)
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDTAG_CACHE", str(tmp_path_factory.mktemp("cora") / "cache"))
+        TextCache(cache_folder() / CACHE_FILE).put_many(entries)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def cost_of(cora_texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Cost]:
+    """Runs a federation on Cora in this process and tells what it cost; a first round warms up."""
+
+    def once(settings: dict[str, object]) -> Cost:
+        out = tmp_path_factory.mktemp("run") / "run"
+        flat = {"device": "cpu", "data.source": str(cora_texts), "out": str(out), **settings}
+        config = RunConfig.from_flat(flat)
+        directory = RunDirectory(out)
+        sessions = [Session(site, config) for site in simulate_sites(config, out / "sites")]
+        encoded = sum(session.graph.num_nodes and session.encoded["chunks"] for session in sessions)
+        assert encoded == 0
+        clock = RoundClock()
+        rounds = Rounds(InProcessGrid(sessions), config, directory, clock)
+        before = time.process_time()
+        rounds.run()
+        whole = time.process_time() - before
+        steps = [after - start for start, after in zip(clock.ends[1:], clock.ends[2:], strict=False)]
+        return Cost(median(steps or [whole]), whole / config.rounds, tuple(directory.read_rounds()))
+
+    def measured(**settings: object) -> Cost:
+        dotted = {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}
+        once({**dotted, "rounds": 1})
+        return once(dotted)
+
+    return measured

@@ -1,0 +1,226 @@
+"""A tiny features-only federation on which every method must keep the contract."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from client.data.text_graph import TEST, TRAIN, VAL, TextGraph, canonical_edges
+from client.data.writing import write_folder
+from client.session import Session
+from client.site import Site
+from client.state import StateStore
+from common.config import RunConfig
+from common.models.parameters import fingerprint
+from common.wire.codec import Parcel, decode_reply
+from common.wire.records import Reply
+from deploy.inprocess import InProcessGrid
+from server.progress import LineProgress
+from server.rounds import Rounds
+from server.tracking.rows import Summary
+from server.tracking.run_directory import RunDirectory
+
+METHODS: dict[str, dict[str, Any]] = {
+    "isolated": {"method": "isolated"},
+    "centralised": {"method": "centralised"},
+    "fedavg": {"method": "fedavg"},
+    "fedavg, averaged": {"method": "fedavg", "aggregation.average-decay": 0.5},
+    "fedprox": {"method": "fedavg", "train.prox-mu": 0.1},
+    "fedavg, inductive": {"method": "fedavg", "train.inductive": True, "model.backbone": "sage"},
+    "dance": {"method": "dance"},
+    "dance, induced": {"method": "dance", "dance.topology": "induced"},
+    "dance, no text": {"method": "dance", "dance.text-condensation": False, "dance.document": False},
+    "dance, top": {"method": "dance", "dance.core-policy": "top", "dance.pseudo-label-weight": 0.5},
+    "dance, gumbel": {"method": "dance", "dance.core-policy": "gumbel", "dance.propagated": 0},
+    "dance, coverage": {"method": "dance", "dance.core-policy": "coverage", "dance.scoring": "graph"},
+    "dance, random": {"method": "dance", "dance.core-policy": "random", "dance.scoring": "evidence"},
+    "dance, inductive": {"method": "dance", "train.inductive": True},
+}
+BASE = {
+    "rounds": 3,
+    "clients": 3,
+    "device": "cpu",
+    "ratio": 0.2,
+    "model.hidden": 8,
+    "dance.propagated": 1,
+    "exchange.poll": 0.001,
+}
+
+
+def tiny_graph(name: str, nodes: int = 60, seed: int = 0) -> TextGraph:
+    """Three classes that features and edges tell apart, a split in fifths."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(nodes) % 3
+    pairs = rng.integers(0, nodes, (4 * nodes, 2))
+    pairs = pairs[(labels[pairs[:, 0]] == labels[pairs[:, 1]]) | (rng.random(len(pairs)) < 0.1)]
+    edges, weights, _, _ = canonical_edges(pairs, np.ones(len(pairs), np.float32), False)
+    features = rng.standard_normal((nodes, 6)).astype(np.float32)
+    features[np.arange(nodes), labels] += 1
+    return TextGraph(
+        name=name,
+        node_ids=tuple(range(nodes)),
+        texts=tuple(f"text of node {row}" for row in range(nodes)),
+        labels=labels.astype(np.int64),
+        split=np.array([TRAIN, TRAIN, TRAIN, VAL, TEST], np.int8)[(np.arange(nodes) // 3) % 5],
+        edges=edges,
+        edge_weights=weights,
+        classes=("a", "b", "c"),
+        features=features,
+    )
+
+
+def relabelled(graph: TextGraph, *splits: int) -> TextGraph:
+    """The same graph with every label of the given splits moved to the next class."""
+    moved = np.where(np.isin(graph.split, splits), (graph.labels + 1) % len(graph.classes), graph.labels)
+    return replace(graph, labels=moved)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Everything that a run left behind: its records, its bytes, its state and that of its clients."""
+
+    config: RunConfig
+    path: Path
+    summary: Summary
+    rows: list[dict[str, Any]]
+    clients: list[dict[str, Any]]
+    disclosures: list[dict[str, Any]]
+    replies: list[Reply]
+    state: Mapping[str, torch.Tensor]
+    best: Mapping[str, torch.Tensor]
+    remembered: Mapping[str, str]
+
+    def parameters(self) -> tuple[str, tuple[str, ...]]:
+        """What training led to, on the server and at the clients."""
+        return fingerprint(self.state), tuple(self.remembered[name] for name in sorted(self.remembered))
+
+    def contributions(self, rounds: int) -> dict[tuple[int, str], Any]:
+        """All that the clients' training said in the first rounds: updates, losses, condensation."""
+        return {
+            (reply.round, reply.client): (
+                fingerprint({k: v for k, v in reply.content.tensors.items() if not k.startswith("scores/")}),
+                reply.content.values.get("training"),
+                reply.content.values.get("condensation"),
+            )
+            for reply in self.replies
+            if reply.phase == "train" and reply.round <= rounds
+        }
+
+
+Federate = Callable[..., Finished]
+
+
+@pytest.fixture(scope="session")
+def federate(tmp_path_factory: pytest.TempPathFactory) -> Federate:
+    """Runs a method over graphs; without them over the tiny federation (one client for pooled methods)."""
+
+    def run(
+        changes: Mapping[str, Any],
+        graphs: Sequence[TextGraph] | None = None,
+        reverse: bool = False,
+        **more: Any,
+    ) -> Finished:
+        if graphs is None:
+            graphs = federation(changes)
+        config = RunConfig.from_flat({**BASE, "clients": len(graphs), **changes, **more})
+        place = tmp_path_factory.mktemp("federation")
+        sessions = [
+            Session(
+                Site(
+                    graph.name,
+                    write_folder(graph, place / "data" / graph.name),
+                    place / "work" / graph.name,
+                    place / "cache",
+                    "cpu",
+                ),
+                config,
+            )
+            for graph in graphs
+        ]
+        parcels: list[Parcel] = []
+        grid = InProcessGrid(sessions[::-1] if reverse else sessions, tap=parcels.append)
+        rounds = Rounds(grid, config, RunDirectory(place / "run"), LineProgress())
+        with pytest.MonkeyPatch.context() as patch:
+            # The report has tests of its own and takes longer than a run of this size.
+            patch.setattr("server.conclusion.write_report", lambda runs, out: None)
+            summary = rounds.run()
+        assert rounds.standing.state is not None
+        remembered = {}
+        for session in sessions:
+            kept = StateStore(session.site.state, rounds.standing.run).load_before(10**6)
+            remembered[session.site.name] = fingerprint(kept.tensors) if kept else ""
+        return Finished(
+            config,
+            place,
+            summary,
+            *(lines(place / "run" / f"{name}.jsonl") for name in ("metrics", "clients", "disclosures")),
+            [decode_reply(parcel.open().content, 1e12) for parcel in parcels[1::2]],
+            rounds.standing.state.tensors,
+            rounds.standing.best,
+            remembered,
+        )
+
+    return run
+
+
+def federation(changes: Mapping[str, Any]) -> list[TextGraph]:
+    clients = 1 if changes["method"] == "centralised" else 3
+    return [tiny_graph(f"site-{k}", 45 + 15 * k, seed=k) for k in range(clients)]
+
+
+@pytest.fixture(scope="session", params=METHODS)
+def method(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The settings of each method in turn."""
+    return METHODS[request.param]
+
+
+@pytest.fixture(scope="session")
+def finished(method: dict[str, Any], federate: Federate) -> Finished:
+    """The method's run of three rounds."""
+    return federate(method)
+
+
+@pytest.fixture(scope="session")
+def flipped(method: dict[str, Any]) -> Callable[..., list[TextGraph]]:
+    """The method's federation with the labels of some splits changed."""
+    return lambda *splits: [relabelled(graph, *splits) for graph in federation(method)]
+
+
+@pytest.fixture(scope="session")
+def graph_of() -> Callable[..., TextGraph]:
+    """Builds one tiny graph: graph_of(name, nodes, seed)."""
+    return tiny_graph
+
+
+@pytest.fixture(scope="session")
+def numbers_in() -> Callable[[Path], list[float]]:
+    """All numbers in the JSON files under a folder, read so that NaN and infinity come through."""
+    return numbers
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def numbers(folder: Path) -> list[float]:
+    found: list[float] = []
+    for path in [*folder.rglob("*.json"), *folder.rglob("*.jsonl")]:
+        text = path.read_text(encoding="utf-8")
+        for part in text.splitlines() if path.suffix == ".jsonl" else [text]:
+            found += flat(json.loads(part))
+    return found
+
+
+def flat(value: Any) -> list[float]:
+    if isinstance(value, dict):
+        return [number for entry in value.values() for number in flat(entry)]
+    if isinstance(value, list):
+        return [number for entry in value for number in flat(entry)]
+    return [float(value)] if isinstance(value, int | float) else []

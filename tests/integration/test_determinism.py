@@ -1,0 +1,83 @@
+"""Same seed, same machine, same bytes; the order of sites and the number of threads decide nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import safetensors.torch
+import torch
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Federated
+
+Federate = Callable[..., "Federated"]
+MEASURED = {"seconds", "seconds_by_phase", "bytes_up", "bytes_down"}
+
+
+def rows_of(run: Federated) -> list[dict[str, object]]:
+    """The rounds without durations, and without bytes, in which the digits of durations count."""
+    return [
+        {name: value for name, value in vars(row).items() if name not in MEASURED}
+        for row in run.directory.read_rounds()
+    ]
+
+
+def model_bytes(run: Federated) -> bytes:
+    return (run.directory.path / "model.safetensors").read_bytes()
+
+
+def evidence_bytes(run: Federated) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(site.evidence)) + site.name: file.read_bytes()
+        for site in run.sites
+        for file in sorted(site.evidence.rglob("*.jsonl"))
+    }
+
+
+def test_same_seed_gives_the_same_bytes(
+    dance_run: Federated, dance_settings: dict[str, object], run_federation: Federate, tmp_path: Path
+) -> None:
+    again = run_federation(tmp_path / "run", dance_settings)
+    assert model_bytes(again) == model_bytes(dance_run)
+    assert rows_of(again) == rows_of(dance_run)
+    assert evidence_bytes(again) == evidence_bytes(dance_run)
+    for first, second in zip(dance_run.directory.read_rounds(), again.directory.read_rounds(), strict=True):
+        assert abs(first.bytes_up - second.bytes_up) < 100
+        assert abs(first.bytes_down - second.bytes_down) < 100
+
+
+def test_another_seed_gives_another_model(
+    dance_run: Federated, dance_settings: dict[str, object], run_federation: Federate, tmp_path: Path
+) -> None:
+    other = run_federation(tmp_path / "run", {**dance_settings, "seed": 1, "rounds": 1})
+    assert model_bytes(other) != model_bytes(dance_run)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "dance"])
+def test_order_of_sites_changes_nothing(
+    dance_settings: dict[str, object], run_federation: Federate, tmp_path: Path, method: str
+) -> None:
+    settings = {**dance_settings, "method": method, "rounds": 3}
+    forward = run_federation(tmp_path / "forward", settings)
+    backward = run_federation(
+        tmp_path / "backward", settings, order=lambda sessions: tuple(reversed(sessions))
+    )
+    assert model_bytes(forward) == model_bytes(backward)
+    assert rows_of(forward) == rows_of(backward)
+
+
+def test_threads_change_rounding_only(
+    dance_run: Federated, dance_settings: dict[str, object], run_federation: Federate, tmp_path: Path
+) -> None:
+    torch.set_num_threads(2)
+    try:
+        threaded = run_federation(tmp_path / "run", dance_settings)
+    finally:
+        torch.set_num_threads(1)
+    one, two = (safetensors.torch.load(model_bytes(run)) for run in (dance_run, threaded))
+    assert one.keys() == two.keys()
+    for name in one:
+        torch.testing.assert_close(one[name], two[name], atol=1e-5, rtol=0)

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.config import RunConfig, default_settings, flatten, parse_setting, setting_descriptions
+from common.errors import ConfigError
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+# Every entry is a valid value that differs from the default.
+OTHERS: dict[str, Any] = {
+    "method": "fedavg",
+    "rounds": 7,
+    "clients": 3,
+    "ratio": 0.5,
+    "seed": 11,
+    "data.overlap": 0.25,
+    "data.split": "0.6,0.2,0.2",
+    "text.chunk-tokens": 128,
+    "text.view": "both",
+    "model.backbone": "gat",
+    "model.layers": 3,
+    "model.dropout": 0.0,
+    "train.learning-rate": 0.125,
+    "train.inductive": True,
+    "train.client-fraction": 0.5,
+    "aggregation.average-decay": 0.5,
+    "aggregation.weights": "uniform",
+    "exchange.quorum": 1.0,
+    "evaluation.local": False,
+    "dance.core-policy": "top",
+    "dance.document": False,
+    "summaries.limit": 2,
+}
+
+
+@given(st.dictionaries(st.sampled_from(sorted(OTHERS)), st.none()))
+def test_flat_and_nested_forms_round_trip(chosen: dict[str, None]) -> None:
+    flat = {key: OTHERS[key] for key in chosen}
+    config = RunConfig.from_flat(flat)
+    assert {key: config.to_flat()[key] for key in flat} == flat
+    assert RunConfig.from_flat(config.to_flat()) == config
+    assert flatten(config.to_nested()) == config.to_flat()
+    assert RunConfig.model_validate(tomllib.loads(tomli_w.dumps(config.to_nested()))) == config
+
+
+def test_defaults_are_those_that_flower_reads() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    assert flatten(project["tool"]["flwr"]["app"]["config"]) == default_settings()
+
+
+def test_every_setting_has_a_description() -> None:
+    assert setting_descriptions().keys() == default_settings().keys()
+    assert all(setting_descriptions().values())
+
+
+def test_all_errors_come_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        RunConfig.from_flat(
+            {
+                "rounds": 0,
+                "train.lerning-rate": 1,
+                "ratio": 2.0,
+                "model.backbone": "transformer",
+                "aggregation.average-decay": -0.5,
+                "nonsense-of-no-kind": 1,
+                "exchange.deadline": float("inf"),
+            }
+        )
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 7
+    assert "unknown setting 'train.lerning-rate': did you mean 'train.learning-rate'?" in lines
+    assert "unknown setting 'nonsense-of-no-kind': see `fedtag settings` for all keys." in lines
+    for start in (
+        "rounds = 0:",
+        "ratio = 2.0:",
+        "model.backbone = 'transformer':",
+        "exchange.deadline = inf:",
+    ):
+        assert any(line.startswith(start) for line in lines), start
+    assert any(
+        line.startswith("aggregation.average-decay = -0.5: must be in [0, 1), or -1") for line in lines
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "rate", "decay"), [("dance", 3e-3, 0.95), ("fedavg", 1e-2, 0.0), ("isolated", 1e-2, 0.0)]
+)
+def test_a_methods_own_defaults_are_resolved(method: str, rate: float, decay: float) -> None:
+    for flat in ({}, {"train.learning-rate": 0.0, "aggregation.average-decay": -1.0}):
+        config = RunConfig.from_flat({"method": method, **flat})
+        assert (config.train.learning_rate, config.aggregation.average_decay) == (rate, decay)
+    own = {"train.learning-rate": 0.5, "aggregation.average-decay": 0.0}
+    config = RunConfig.from_flat({"method": method, **own})
+    assert (config.train.learning_rate, config.aggregation.average_decay) == (0.5, 0.0)
+
+
+def test_resolving_leaves_the_shared_defaults_alone() -> None:
+    RunConfig.from_flat({"method": "dance"})
+    assert RunConfig.from_flat({"method": "fedavg"}).train.learning_rate == 1e-2
+    assert default_settings()["train.learning-rate"] == 0
+
+
+def test_a_pooled_method_has_one_client() -> None:
+    assert RunConfig.from_flat({"method": "centralised", "clients": 9}).clients == 1
+
+
+@pytest.mark.parametrize("method", ["fed avg", "", "../x", "a.b"])
+def test_a_method_is_a_name(method: str) -> None:
+    with pytest.raises(ConfigError, match="is not a name"):
+        RunConfig.from_flat({"method": method})
+
+
+def test_the_digest_ignores_where_a_run_lives() -> None:
+    plain = RunConfig.from_flat({})
+    for elsewhere in ({"out": "x"}, {"device": "cuda"}, {"data.sites": "y"}, {"resume": True}):
+        assert RunConfig.from_flat(elsewhere).digest() == plain.digest()
+    digests = {plain.digest()} | {RunConfig.from_flat({key: value}).digest() for key, value in OTHERS.items()}
+    assert len(digests) == len(OTHERS) + 1
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        ("rounds=5", ("rounds", 5)),
+        (" rounds = 5 ", ("rounds", 5)),
+        ("ratio=1e-1", ("ratio", 0.1)),
+        ("ratio=1", ("ratio", 1.0)),
+        ("train.inductive=TRUE", ("train.inductive", True)),
+        ("evaluation.local=false", ("evaluation.local", False)),
+        ("out=", ("out", "")),
+        ("data.source=a=b", ("data.source", "a=b")),
+    ],
+)
+def test_assignments_take_the_type_of_the_default(assignment: str, expected: tuple[str, Any]) -> None:
+    parsed = parse_setting(assignment)
+    assert parsed == expected
+    assert type(parsed[1]) is type(default_settings()[parsed[0]])
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("rounds", "write key=value"),
+        ("round=5", "did you mean 'rounds'"),
+        ("rounds=five", "write a whole number"),
+        ("rounds=1.5", "write a whole number"),
+        ("ratio=half", "write a number"),
+        ("train.inductive=1", "write true or false"),
+    ],
+)
+def test_wrong_assignments_are_explained(assignment: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_setting(assignment)
+
+
+def test_settings_are_frozen() -> None:
+    config = RunConfig.from_flat({})
+    with pytest.raises(ValueError, match="frozen"):
+        config.rounds = 3
