@@ -11,169 +11,35 @@ import difflib
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from common.errors import ConfigError
+from common.sections import (
+    METHODS_DEFAULT,
+    AggregationConfig,
+    Count,
+    DanceConfig,
+    DataConfig,
+    EvaluationConfig,
+    ExchangeConfig,
+    ModelConfig,
+    Section,
+    SummariesConfig,
+    TextConfig,
+    TrainConfig,
+)
 
 Scalar = bool | int | float | str
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
 
 # What a method's own default is: what one method needs would spoil another one's baseline.
 LEARNING_RATES = {"dance": 3e-3}
 DEFAULT_LEARNING_RATE = 1e-2
 AVERAGE_DECAYS = {"dance": 0.95}
 DEFAULT_AVERAGE_DECAY = 0.0
-METHODS_DEFAULT = -1.0
 # The one client of these holds the whole graph, cross-client edges included.
 POOLED_METHODS = frozenset({"centralised"})
-
-
-class Section(BaseModel):
-    """A table of settings: frozen, in kebab-case, refusing keys that it does not know."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        alias_generator=lambda name: name.replace("_", "-"),
-        populate_by_name=True,
-        allow_inf_nan=False,
-    )
-
-
-class DataConfig(Section):
-    """Where simulated clients get their graphs. At an institution only its own folder counts."""
-
-    source: str = Field("pydocs", description="folder, feature graph .npz, public set by name, or pydocs")
-    partition: str = Field("louvain", description="louvain, metis, random, dirichlet, or a partition file")
-    split: str = Field("given", description="given, or fractions train,val,test such as 0.6,0.2,0.2")
-    overlap: Fraction = Field(0.0, description="share of its own size that a client borrows as copies")
-    dirichlet_alpha: Positive = Field(1.0, description="concentration of label shares over clients")
-    sites: str = Field("", description="folder of already prepared sites; set by the commands")
-
-
-class TextConfig(Section):
-    """Chunks and the frozen encoder."""
-
-    encoder: str = Field("bundled", description="bundled, a Hugging Face id, or a path")
-    dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="arithmetic of the encoder")
-    chunk_tokens: Annotated[int, Field(ge=8, le=512)] = Field(64, description="most tokens in a chunk")
-    pool_sharpness: NonNegative = Field(5.0, description="softmax sharpness of the pooled node vector")
-    view: Literal["document", "chunks", "both"] = Field(
-        "document", description="node features of a plain backbone: whole text, pooled chunks, or their mean"
-    )
-
-
-class ModelConfig(Section):
-    """The backbone."""
-
-    backbone: Literal["gcn", "sage", "gat", "mlp"] = Field("gcn", description="family of convolutions")
-    hidden: Annotated[int, Field(ge=1, le=8192)] = Field(64, description="width of hidden layers")
-    layers: Annotated[int, Field(ge=2, le=8)] = Field(2, description="number of layers")
-    dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
-        0.5, description="dropout of inputs and hidden states"
-    )
-
-
-class TrainConfig(Section):
-    """Local training."""
-
-    epochs: Count = Field(3, description="local epochs a round")
-    optimizer: Literal["adam", "sgd"] = Field("adam", description="fresh in every round")
-    learning_rate: NonNegative = Field(0.0, description="step size; 0 takes the method's default")
-    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="momentum of sgd")
-    weight_decay: NonNegative = Field(5e-4, description="L2 penalty of the optimiser")
-    prox_mu: NonNegative = Field(0.0, description="FedProx: weight of half the squared distance to the start")
-    client_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="clients a round")
-    inductive: bool = Field(False, description="hide test nodes and their edges during training")
-
-
-class AggregationConfig(Section):
-    """How contributions become one model."""
-
-    weights: Literal["samples", "uniform"] = Field("samples", description="client weights")
-    average_decay: Annotated[float, Field(ge=METHODS_DEFAULT, lt=1)] = Field(
-        METHODS_DEFAULT,
-        description="decay of an average of the global model over rounds, which is then scored and released; "
-        "0 is off, -1 takes the method's default",
-    )
-
-    @field_validator("average_decay")
-    @classmethod
-    def _no_negative_decay(cls, value: float) -> float:
-        if value < 0 and value != METHODS_DEFAULT:
-            raise ValueError("must be in [0, 1), or -1 for the method's default")
-        return value
-
-
-class ExchangeConfig(Section):
-    """Deadlines and quorum of one exchange with the clients."""
-
-    deadline: Positive = Field(600.0, description="seconds until an exchange goes on without the rest")
-    first_deadline: Positive = Field(7200.0, description="the same in round 1, where texts are encoded")
-    start_timeout: Positive = Field(300.0, description="seconds to wait for the clients to come online")
-    quorum: Fraction = Field(0.5, description="share of instructed clients that must answer")
-    retries: Annotated[int, Field(ge=0, le=10)] = Field(1, description="repetitions of a round under quorum")
-    poll: Positive = Field(0.05, description="seconds between two looks for replies")
-    max_message_mb: Positive = Field(512.0, description="largest accepted reply in MiB")
-
-
-class EvaluationConfig(Section):
-    """How often and how models are scored."""
-
-    every: Count = Field(1, description="rounds between two evaluations")
-    local: bool = Field(True, description="also score the locally trained model, in columns of its own")
-
-
-class DanceConfig(Section):
-    """DANCE: core, evidence, topology, training."""
-
-    core_policy: Literal["top", "gumbel", "coverage", "rotate", "random"] = Field(
-        "rotate", description="how the core is chosen within a class; random ignores classes"
-    )
-    core_refresh: Annotated[int, Field(ge=0)] = Field(1, description="rounds between two cores; 0: only once")
-    text_refresh: Annotated[int, Field(ge=0)] = Field(1, description="rounds between two evidence selections")
-    confidence: Fraction = Field(0.8, description="least confidence of a pseudo-label")
-    prototypes: Count = Field(10, description="most prototypes a class")
-    one_hop_budget: Annotated[int, Field(ge=0)] = Field(3, description="neighbours kept at hop 1")
-    two_hop_budget: Annotated[int, Field(ge=0)] = Field(2, description="neighbours kept at hop 2")
-    two_hop_cap: Count = Field(256, description="larger two-hop sets are sampled down to this")
-    difficulty: Literal["largest", "smallest", "none"] = Field(
-        "largest", description="entropy order by which two-hop candidates are pre-filtered"
-    )
-    chunk_budget: Count = Field(4, description="chunks kept per node")
-    mix: Fraction = Field(0.6, description="share of the chunk view against the neighbour context")
-    propagated: Annotated[int, Field(ge=0, le=4)] = Field(
-        2, description="hops of features propagated over the original graph that join the fusion; 0 is off"
-    )
-    document: bool = Field(True, description="whole-document vectors join the fusion")
-    topology: Literal["self-expressive", "induced"] = Field(
-        "self-expressive", description="graph of the core"
-    )
-    text_condensation: bool = Field(True, description="off: every node brings its own pooled vector only")
-    reconstruction: Positive = Field(4.0, description="alpha of the topology objective")
-    sparsity: NonNegative = Field(0.5, description="beta of the topology objective")
-    candidates: Count = Field(10, description="candidates a row from each of the two similarities")
-    degree: Count = Field(5, description="entries kept a row of the topology")
-    align: NonNegative = Field(0.1, description="weight of the divergence between graph and text heads")
-    head: NonNegative = Field(1.0, description="weight of the three heads' cross-entropies")
-    plain_path: NonNegative = Field(1.0, description="weight of the backbone's loss on unfused features")
-    pseudo_label_weight: NonNegative = Field(0.0, description="weight of pseudo-labelled core nodes")
-    scoring: Literal["graph", "evidence", "auto"] = Field(
-        "auto", description="the path whose score counts; auto: the better one on validation"
-    )
-
-
-class SummariesConfig(Section):
-    """Summaries of evidence by an on-device language model."""
-
-    limit: Annotated[int, Field(ge=0)] = Field(0, description="most summaries a site writes; 0 is off")
-    model: str = Field("bundled", description="bundled, a Hugging Face id, or a path")
-    batch: Count = Field(8, description="prompts generated at once")
 
 
 class RunConfig(Section):

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from common.config import ExchangeConfig, RunConfig
+from common.config import RunConfig
 from common.errors import QuorumError, WireError
-from common.randomness import numpy_generator
+from common.sections import ExchangeConfig
 from common.wire.codec import decode_reply, encode, pack
 from common.wire.records import Content, Instruction, Reply, prefixed
 from server.conclusion import conclude
@@ -30,6 +30,7 @@ from server.ledger import (
     with_scores,
 )
 from server.methods.registry import Phase, server_method
+from server.participation import CLOSE, SCORE, SCORING_PHASES, participants
 from server.progress import Progress
 from server.reception import Reception
 from server.screening import check_origin
@@ -38,9 +39,6 @@ from server.tracking.checkpoint import CheckpointFolder
 from server.tracking.rows import Summary
 from server.tracking.run_directory import RunDirectory
 from server.tracking.tensorboard import ScalarLog
-
-CLOSE = Phase("close", "the final model is scored, and evidence is written for the released one")
-SCORE = Phase("score", "clients that do not train in this round score the model all the same")
 
 
 @dataclass
@@ -89,7 +87,7 @@ class Exchange:
             Message(
                 encode(instruction),
                 dst_node_id=node,
-                message_type="train" if instruction.phase not in ("close", "score") else "evaluate",
+                message_type="evaluate" if instruction.phase in SCORING_PHASES else "train",
                 ttl=deadline + 60,
                 group_id=str(instruction.round),
             )
@@ -242,7 +240,7 @@ class Rounds:
         nodes = self.exchange.nodes(
             self.config.clients if not self.reception.names else 1, self.progress.note
         )
-        asked = self._participants(nodes, round_number, phase, evaluate)
+        asked = participants(nodes, self.reception.names, self.config, round_number, phase, evaluate)
         wanted = max(1, math.ceil(settings.quorum * len(asked)))
         usable: dict[str, Reply] = {}
         failures: dict[str, str] = {}
@@ -280,20 +278,6 @@ class Rounds:
             f"round {round_number} stopped: {len(usable)} clients answered, {wanted} are needed ({reasons}). "
             f"Complete rounds are safe: continue with --resume {self.directory.path}"
         )
-
-    def _participants(
-        self, nodes: list[int], round_number: int, phase: Phase, evaluate: bool
-    ) -> dict[int, Phase]:
-        """Who trains and who only scores; a node without a name yet trains, since that introduces it."""
-        names = self.reception.names
-        known = sorted(names[node] for node in nodes if node in names)
-        fraction = self.config.train.client_fraction
-        if fraction == 1 or not known or phase is CLOSE:
-            return dict.fromkeys(nodes, phase)
-        generator = numpy_generator(self.config.seed, round_number, "sampling")
-        chosen = set(generator.choice(known, max(1, round(fraction * len(known))), replace=False).tolist())
-        trains = {node: node not in names or names[node] in chosen for node in nodes}
-        return {node: phase if trains[node] else SCORE for node in nodes if trains[node] or evaluate}
 
     def _instruction(self, round_number: int, node: int, phase: Phase, evaluate: bool) -> Instruction:
         standing = self.standing

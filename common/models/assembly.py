@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from common.config import ModelConfig
 from common.models.backbone import Backbone
 from common.models.parameters import seeded
 from common.randomness import derive_seed
+from common.sections import ModelConfig
 
 
 def initial_backbone(config: ModelConfig, dimension: int, classes: int, seed: int) -> Backbone:

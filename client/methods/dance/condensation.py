@@ -15,9 +15,9 @@ from client.condense.neighbours import prediction_entropy
 from client.condense.prior import evidence_prior
 from client.condense.topology import rebuild_topology
 from client.methods.dance.local_graph import LocalGraph
-from common.config import DanceConfig
 from common.graph import Adjacency, normalised_adjacency
 from common.models.dance import DanceModel, Views
+from common.sections import DanceConfig
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from common.randomness import derive_seed
 
 if TYPE_CHECKING:
     from client.session import Session
-    from common.config import DanceConfig
+    from common.sections import DanceConfig
 
 
 @dataclass(frozen=True)

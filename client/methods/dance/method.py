@@ -119,7 +119,11 @@ class Work:
                 seen, found = views(self.model, local, passed.g, evidence)
                 x = self.model.fuse(seen)
             adjacency, fell_back = core_graph(config.dance, local, evidence, x)
-            told["condensation"] = {**condensed, "links": adjacency.edge_index.shape[1], "fell_back": fell_back}
+            told["condensation"] = {
+                **condensed,
+                "links": adjacency.edge_index.shape[1],
+                "fell_back": fell_back,
+            }
             self._remember(core, selector)
             keep_core_evidence(session, self.model, evidence, seen, found, adjacency, self.instruction.round)
         generator = torch_generator(

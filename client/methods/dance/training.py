@@ -11,9 +11,9 @@ from client.condense.core import Core
 from client.condense.evidence import Evidence
 from client.methods.dance.condensation import views
 from client.methods.dance.local_graph import LocalGraph
-from common.config import DanceConfig
 from common.graph import Adjacency
 from common.models.dance import DanceModel
+from common.sections import DanceConfig
 
 
 def symmetric_divergence(

@@ -13,7 +13,7 @@ from common.scores import CALIBRATION_BINS, Tally, pooled, tally
 @st.composite
 def predictions(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Logits, labels (-1 outside the mask) and a mask with at least one node."""
-    nodes, classes = draw(st.integers(1, 30)), draw(st.integers(1, 5))
+    nodes, classes = draw(st.integers(1, 30)), draw(st.integers(2, 5))
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     logits = torch.from_numpy(
         (draw(st.sampled_from([0.1, 3, 40])) * rng.standard_normal((nodes, classes))).astype(np.float32)

@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import json
+import math
+import struct
+from typing import Any
+
+import pytest
+import torch
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import WireError
+from common.wire.codec import (
+    MAX_DEPTH,
+    MAX_HEADER_BYTES,
+    Parcel,
+    decode_instruction,
+    decode_reply,
+    encode,
+    pack,
+)
+from common.wire.records import Content, Instruction, Letter, Reply, prefixed
+
+LIMIT = 2.0**20
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+NAMES = TEXT.filter(lambda name: name != "__metadata__")
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63) + 1, 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> torch.Tensor:
+    shape = draw(st.lists(st.integers(0, 3), max_size=3))
+    kind = draw(st.sampled_from([torch.float32, torch.int64, torch.bool]))
+    values = torch.arange(math.prod(shape)) + draw(st.integers(-3, 3))
+    return (values % 2 if kind is torch.bool else values).to(kind).reshape(shape)
+
+
+CONTENTS = st.builds(
+    Content,
+    st.dictionaries(NAMES, tensors(), max_size=4),
+    st.dictionaries(TEXT, JSON, max_size=3),
+    st.lists(st.builds(Letter, TEXT, TEXT, TEXT, st.binary(max_size=20)), max_size=2).map(tuple),
+)
+
+
+def same(one: Content, other: Content) -> bool:
+    return (
+        one.values == other.values
+        and one.letters == other.letters
+        and one.tensors.keys() == other.tensors.keys()
+        and all(
+            value.dtype == other.tensors[name].dtype
+            and value.shape == other.tensors[name].shape
+            and torch.equal(value, other.tensors[name])
+            for name, value in one.tensors.items()
+        )
+    )
+
+
+@given(CONTENTS, TEXT, st.integers(0, 10**9))
+def test_records_survive_the_wire(content: Content, name: str, step: int) -> None:
+    reply = Reply("run", step, 3, "train", name, content)
+    message = Message(encode(reply), dst_node_id=1, message_type="train")
+    parcel = pack(message)
+    arrived = decode_reply(parcel.open().content, math.inf)
+    assert (arrived.run, arrived.step, arrived.round, arrived.phase, arrived.client) == (
+        "run",
+        step,
+        3,
+        "train",
+        name,
+    )
+    assert same(arrived.content, content)
+    assert parcel.size == sum(len(part) for part in parcel.objects.values())
+    assert parcel.size >= sum(value.numel() * value.element_size() for value in content.tensors.values())
+
+    instruction = Instruction("run", step, 3, "train", content)
+    assert same(decode_instruction(encode(instruction)).content, content)
+
+
+@given(st.data())
+def test_whatever_the_header_says_only_wire_errors_come(data: st.DataObject) -> None:
+    """JSON of any form in place of the header is decoded or refused, never anything else."""
+    text = data.draw(st.one_of(JSON.map(json.dumps), st.text(max_size=30)))
+    record = ConfigRecord({"schema": 1, "json": text})
+    with pytest.raises(WireError):
+        decode_reply(RecordDict({"header": record}), LIMIT)
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_safetensors_are_refused(blob: bytes) -> None:
+    with pytest.raises(WireError, match="not readable safetensors"):
+        decode_reply(tampered(blob=blob), LIMIT)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 255))
+def test_a_changed_or_cut_blob_is_read_or_refused(place: int, byte: int) -> None:
+    whole = valid_blob()
+    position = place % len(whole)
+    changed = whole[:position] + bytes([byte]) + whole[position + 1 :]
+    try:
+        decode_reply(tampered(blob=changed), LIMIT)
+    except WireError:
+        pass
+    with pytest.raises(WireError):
+        decode_reply(tampered(blob=whole[:position]), LIMIT)
+
+
+def reply(**values: Any) -> Reply:
+    return Reply("run", 1, 1, "train", "site", Content({"update/w": torch.ones(2, 3)}, values))
+
+
+def valid_blob() -> bytes:
+    return bytes(encode(reply())["tensors"]["blob"].data)
+
+
+def tampered(
+    header: dict[str, Any] | str | None = None,
+    blob: bytes | None = None,
+    stype: str = "safetensors",
+    **more: Any,
+) -> RecordDict:
+    """A valid reply with parts replaced."""
+    records = encode(reply(sizes={"nodes": 1}))
+    record = records["header"]
+    if header is not None:
+        fields = json.loads(record["json"])
+        record["json"] = header if isinstance(header, str) else json.dumps({**fields, **header})
+    for name, value in more.items():
+        record[name] = value
+    if blob is not None:
+        array = Array(dtype="uint8", shape=(len(blob),), stype=stype, data=blob)
+        records["tensors"] = ArrayRecord({"blob": array})
+    return records
+
+
+def with_text(part: str) -> str:
+    return json.dumps(json.loads(encode(reply())["header"]["json"])).replace(
+        '"values": {', f'"values": {{"x": {part}'
+    )
+
+
+HEADERS: dict[str, tuple[dict[str, Any] | str, str]] = {
+    "not JSON": ("{", "not JSON"),
+    "empty": ("", "not JSON"),
+    "a list": ("[]", "not a table"),
+    "deep": ("[" * 100_000 + "]" * 100_000, "not JSON"),
+    "deeper than agreed": ({"values": {"x": json.loads("[" * MAX_DEPTH + "]" * MAX_DEPTH)}}, "nests deeper"),
+    "too long": (" " * (MAX_HEADER_BYTES + 1), "at most"),
+    "NaN": (with_text("NaN"), "NaN"),
+    "Infinity": (with_text("-Infinity"), "Infinity"),
+    "overflow": (with_text("1e999"), "infinite"),
+    "endless integer": (with_text("9" * 30), "beyond 64 bits"),
+    "unprintable integer": (with_text("9" * 5000), "not JSON"),
+    "half a letter": (with_text('"\\ud800"'), "surrogate"),
+    "instruction": ({"kind": "Instruction"}, "expected a record of kind Reply"),
+    "no kind": ({"kind": None}, "expected a record"),
+    "round": ({"round": "1"}, "field 'round'"),
+    "bool round": ({"round": True}, "field 'round'"),
+    "float step": ({"step": 1.0}, "field 'step'"),
+    "client": ({"client": ["x"]}, "field 'client'"),
+    "run": ({"run": None}, "field 'run'"),
+    "values": ({"values": [1]}, "'values' is not a table"),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_hostile_headers_are_refused(name: str) -> None:
+    header, message = HEADERS[name]
+    with pytest.raises(WireError, match=message):
+        decode_reply(tampered(header), LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"schema": 2}, "schema version 2"),
+        ({"schema": "1"}, "schema version '1'"),
+        ({"json": 7}, "not text"),
+        ({"json": b"{}"}, "not text"),
+        ({"addresses": "["}, "addresses are not JSON"),
+        ({"addresses": "[" * 100_000}, "addresses are not JSON"),
+        ({"addresses": 1.5}, "addresses are not JSON"),
+        ({"addresses": "{}", "bodies": []}, "differ in number"),
+        ({"addresses": "[]"}, "differ in number"),
+        ({"addresses": '[["a","b","c"]]', "bodies": []}, "differ in number"),
+        ({"addresses": '[["a","b"]]', "bodies": [b"x"]}, "needs sender"),
+        ({"addresses": '[["a","b",3]]', "bodies": [b"x"]}, "needs sender"),
+        ({"addresses": "[7]", "bodies": [b"x"]}, "needs sender"),
+        ({"addresses": '[["a","b","c"]]', "bodies": ["x"]}, "body of bytes"),
+        ({"addresses": '[["a","b","c"]]', "bodies": b"x"}, "differ in number"),
+    ],
+)
+def test_malformed_records_and_letters_are_refused(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(WireError, match=message):
+        decode_reply(tampered(**more), LIMIT)
+
+
+def test_a_message_without_our_header_is_refused() -> None:
+    for records in (RecordDict(), RecordDict({"header": ArrayRecord()})):
+        with pytest.raises(WireError, match="without a 'header' record"):
+            decode_reply(records, LIMIT)
+    with pytest.raises(WireError, match="schema version None"):
+        decode_reply(RecordDict({"header": ConfigRecord()}), LIMIT)
+
+
+def blob_of(form: dict[str, Any], data: bytes) -> bytes:
+    text = json.dumps({"update/w": form}).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        blob_of({"dtype": "F32", "shape": [0, 2**63], "data_offsets": [0, 0]}, b""),
+        blob_of({"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 0]}, b""),
+        blob_of({"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}, b"1111"),
+        blob_of({"dtype": "F32", "shape": [1], "data_offsets": [0, 40]}, b"1111"),
+        blob_of({"dtype": "F4", "shape": [2], "data_offsets": [0, 1]}, b"1"),
+        blob_of({"dtype": "PICKLE", "shape": [1], "data_offsets": [0, 1]}, b"1"),
+        struct.pack("<Q", 2**63) + b"{}",
+        b"\x80\x04K\x01.",
+    ],
+)
+def test_forged_safetensors_are_refused(blob: bytes) -> None:
+    with pytest.raises(WireError, match="not readable safetensors"):
+        decode_reply(tampered(blob=blob), LIMIT)
+
+
+def test_other_arrays_are_refused() -> None:
+    with pytest.raises(WireError, match="one safetensors array"):
+        decode_reply(tampered(blob=valid_blob(), stype="numpy.ndarray"), LIMIT)
+    for wrong in (ArrayRecord(), ConfigRecord()):
+        records = tampered()
+        records["tensors"] = wrong
+        with pytest.raises(WireError, match="one safetensors array"):
+            decode_reply(records, LIMIT)
+
+
+def test_a_reply_over_the_limit_is_refused() -> None:
+    size = len(valid_blob())
+    assert decode_reply(encode(reply()), size).content.tensors
+    with pytest.raises(WireError, match="exceed exchange.max-message-mb"):
+        decode_reply(encode(reply()), size - 1)
+
+
+def test_only_finite_json_is_sent() -> None:
+    for value in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="JSON compliant"):
+            encode(reply(loss=value))
+
+
+def test_tensors_that_share_memory_can_be_sent() -> None:
+    """A model and its running average are the same tensors until the first contribution."""
+    one = torch.arange(6.0).view(2, 3)
+    sent = Content({"model/w": one, "average/w": one, "view/w": one.T})
+    arrived = decode_instruction(encode(Instruction("run", 1, 1, "train", sent))).content
+    assert same(arrived, Content({**sent.tensors, "view/w": one.T.contiguous()}))
+
+
+def test_the_same_record_gives_the_same_bytes() -> None:
+    assert encode(reply(a=1, b=2))["header"]["json"] == encode(reply(b=2, a=1))["header"]["json"]
+    assert valid_blob() == valid_blob()
+
+
+def test_sections_undo_prefixes() -> None:
+    tensor = torch.ones(1)
+    content = Content({**prefixed("model", {"a/b": tensor}), **prefixed("models", {"c": tensor})})
+    assert content.section("model") == {"a/b": tensor}
+    assert content.section("other") == {}
+
+
+def test_a_parcel_that_was_changed_does_not_open() -> None:
+    parcel = pack(Message(encode(reply()), dst_node_id=1, message_type="train"))
+    missing = Parcel(parcel.root, {key: value for key, value in parcel.objects.items() if key == parcel.root})
+    with pytest.raises(ValueError, match=r"[Mm]issing|not found"):
+        missing.open()
