@@ -83,6 +83,15 @@ def merge(*parts: Ragged) -> Ragged:
     return Ragged.from_pairs(row, torch.cat([part.index for part in parts]), parts[0].num_rows)
 
 
+def stack(*parts: Ragged) -> Ragged:
+    """The rows of all parts, one part below the other."""
+    ptr, total = [parts[0].ptr], parts[0].ptr[-1]
+    for part in parts[1:]:
+        ptr.append(part.ptr[1:] + total)
+        total = total + part.ptr[-1]
+    return Ragged(torch.cat(ptr), torch.cat([part.index for part in parts]))
+
+
 def row_of_entries(ptr: Int[Tensor, " pointers"]) -> Int[Tensor, " entries"]:
     """The row of each entry of a compressed layout."""
     rows = torch.arange(ptr.numel() - 1, device=ptr.device)

@@ -36,6 +36,10 @@ def entmax15_ragged(
         if exponent < 0:
             continue
         rows = (bucket == exponent).nonzero().squeeze(1)
+        if exponent == 0:  # a single candidate has weight 1, whatever its score
+            positions.append(ptr[rows])
+            weights.append(torch.ones_like(scores[: rows.numel()]) + 0.0 * scores[ptr[rows]])
+            continue
         column = torch.arange(int(width[rows].max()), device=scores.device)
         present = column < width[rows].unsqueeze(1)
         position = ptr[rows].unsqueeze(1) + column.minimum(width[rows].unsqueeze(1) - 1)

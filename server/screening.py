@@ -109,7 +109,7 @@ def _contribution(tensors: Mapping[str, Tensor], expected: Mapping[str, TensorFo
 
 def _bounded(tensors: Mapping[str, Tensor]) -> None:
     for name, value in tensors.items():
-        if value.numel() and float(value.abs().max()) > LARGEST_CHANGE:
+        if value.is_floating_point() and value.numel() and float(value.abs().max()) > LARGEST_CHANGE:
             raise WireError(f"tensor '{name}' has values beyond ±{LARGEST_CHANGE:g}: training diverged there")
 
 

@@ -5,6 +5,7 @@ What is kept is fixed for a round by the received model; the weights on it follo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,14 +14,14 @@ from torch import Tensor
 
 from client.condense.selection import (
     attention,
-    choose,
     chunk_candidates,
     context,
     gather_scores,
     weighted_sum,
 )
 from common.models.dance import DanceModel
-from common.ragged import Ragged, merge
+from common.ragged import Ragged, merge, stack
+from common.sparse_attention import entmax15_ragged, straight_through, top_budget
 
 
 @dataclass(frozen=True)
@@ -87,30 +88,73 @@ def select_evidence(
         chunk_budget: most chunks kept.
     """
     with torch.no_grad():
-        query = model.neighbour_queries(g[rows])
-        scores = [_neighbour_scores(model, query, texts, hop) for hop in hops]
-        kept = tuple(
-            choose(score, hop, budget) for score, hop, budget in zip(scores, hops, budgets, strict=True)
-        )
-        selected = merge(*(hop.filter(keep) for hop, keep in zip(hops, kept, strict=True)))
-        chunks = chunk_candidates(selected, texts.ptr)
-        chunk_scores = gather_scores(model.chunk_queries(g[rows]), texts.chunks, chunks)
-        return Evidence(rows, hops, kept, chunks, choose(chunk_scores, chunks, chunk_budget))
+        return _scored(model, g, texts, rows, hops, budgets, chunk_budget)[0]
+
+
+@torch.no_grad()
+def select_with_vectors(
+    model: DanceModel,
+    g: Float[Tensor, "nodes hidden"],
+    texts: Texts,
+    rows: Int[Tensor, " rows"],
+    hops: tuple[Ragged, ...],
+    budgets: tuple[int, ...],
+    chunk_budget: int,
+) -> tuple[Evidence, EvidenceVectors]:
+    """`select_evidence` and `evidence_vectors` by one model, which needs the scores once only; no gradient."""
+    evidence, shares, chunk_shares = _scored(model, g, texts, rows, hops, budgets, chunk_budget)
+    weights = tuple(
+        straight_through(share, keep, hop.ptr)
+        for share, keep, hop in zip(shares, evidence.kept, hops, strict=True)
+    )
+    chunk_weights = straight_through(chunk_shares, evidence.kept_chunks, evidence.chunks.ptr)
+    return evidence, EvidenceVectors(
+        weights,
+        chunk_weights,
+        context(model.hop_logits, hops, weights, texts.pooled),
+        weighted_sum(chunk_weights, texts.chunks, evidence.chunks),
+    )
+
+
+def _scored(
+    model: DanceModel,
+    g: Float[Tensor, "nodes hidden"],
+    texts: Texts,
+    rows: Int[Tensor, " rows"],
+    hops: tuple[Ragged, ...],
+    budgets: tuple[int, ...],
+    chunk_budget: int,
+) -> tuple[Evidence, tuple[Tensor, ...], Tensor]:
+    """The evidence, and the entmax outputs of all candidates of each hop and of the chunks."""
+    stacked = stack(*hops)
+    scores = _neighbour_scores(model, g[rows], texts, stacked, len(hops))
+    shares = _split(entmax15_ragged(scores, stacked.ptr), hops)
+    kept = tuple(
+        top_budget(share, hop.ptr, budget) for share, hop, budget in zip(shares, hops, budgets, strict=True)
+    )
+    selected = merge(*(hop.filter(keep) for hop, keep in zip(hops, kept, strict=True)))
+    chunks = chunk_candidates(selected, texts.ptr)
+    chunk_scores = gather_scores(model.chunk_queries(g[rows]), texts.chunks, chunks)
+    chunk_shares = entmax15_ragged(chunk_scores, chunks.ptr)
+    kept_chunks = top_budget(chunk_shares, chunks.ptr, chunk_budget)
+    return Evidence(rows, hops, kept, chunks, kept_chunks), shares, chunk_shares
 
 
 def evidence_vectors(
     model: DanceModel, g: Float[Tensor, "nodes hidden"], texts: Texts, evidence: Evidence
 ) -> EvidenceVectors:
     """The context c (Eq. 7) and the condensed text t̃ (Eq. 9) of the rows; gradients reach the selection."""
-    query = model.neighbour_queries(g[evidence.rows])
-    weights = tuple(
-        attention(_neighbour_scores(model, query, texts, hop), hop, kept)
-        for hop, kept in zip(evidence.hops, evidence.kept, strict=True)
+    own, hops, chunks = g[evidence.rows], evidence.hops, evidence.chunks
+    scores = _neighbour_scores(model, own, texts, stack(*hops), len(hops))
+    chunk_scores = gather_scores(model.chunk_queries(own), texts.chunks, chunks)
+    # All candidates at once: the rows of a ragged layout do not touch each other.
+    parts = (*hops, chunks)
+    joint = attention(
+        torch.cat([scores, chunk_scores]), stack(*parts), torch.cat([*evidence.kept, evidence.kept_chunks])
     )
-    chunk_scores = gather_scores(model.chunk_queries(g[evidence.rows]), texts.chunks, evidence.chunks)
-    chunk_weights = attention(chunk_scores, evidence.chunks, evidence.kept_chunks)
+    *weights, chunk_weights = _split(joint, parts)
     return EvidenceVectors(
-        weights,
+        tuple(weights),
         chunk_weights,
         context(model.hop_logits, evidence.hops, weights, texts.pooled),
         weighted_sum(chunk_weights, texts.chunks, evidence.chunks),
@@ -118,7 +162,14 @@ def evidence_vectors(
 
 
 def _neighbour_scores(
-    model: DanceModel, query: Float[Tensor, "rows hidden"], texts: Texts, hop: Ragged
+    model: DanceModel, own: Float[Tensor, "rows hidden"], texts: Texts, stacked: Ragged, hops: int
 ) -> Float[Tensor, " entries"]:
-    nodes, local = hop.compact()
+    """The scores (Eq. 5) of the candidates of all hops, one hop's rows below the other's."""
+    nodes, local = stacked.compact()
+    query = model.neighbour_queries(own).repeat(hops, 1)
     return gather_scores(query, model.neighbour_keys(texts.pooled[nodes]), local)
+
+
+def _split(values: Float[Tensor, " entries"], parts: Sequence[Ragged]) -> tuple[Float[Tensor, " _"], ...]:
+    """Values of stacked sets, for each part."""
+    return values.split([part.index.numel() for part in parts])

@@ -21,10 +21,13 @@ class FedAvg:
     """The client of FedAvg. Phases: `train` (score the received model, then train it) and `close` (score it)."""
 
     def respond(self, instruction: Instruction, session: Session) -> Content:
-        model = fresh_backbone(session)
         received = instruction.content.section("model")
         if received:
+            # Its values are replaced by those that came, so that the module itself may last.
+            model = session.kept("backbone", lambda: fresh_backbone(session))
             load_parameters(model, received)
+        else:
+            model = fresh_backbone(session)
         start = parameters_of(model)
         tensors: dict[str, Tensor] = {}
         values: dict[str, object] = {"sizes": session.sizes}

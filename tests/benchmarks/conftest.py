@@ -10,6 +10,7 @@ from statistics import median
 
 import pytest
 import torch
+from jaxtyping import config as jaxtyping_config
 
 from client.data.folder import read_folder
 from client.session import Session
@@ -62,10 +63,13 @@ class Cost:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
+def as_in_production() -> Iterator[None]:
+    """One thread, and no checks of shapes at every call, which other tests have."""
+    before, checked = torch.get_num_threads(), jaxtyping_config.jaxtyping_disable
     torch.set_num_threads(1)
+    jaxtyping_config.update("jaxtyping_disable", True)
     yield
+    jaxtyping_config.update("jaxtyping_disable", checked)
     torch.set_num_threads(before)
 
 

@@ -25,5 +25,5 @@ def test_a_round_of_fedavg_over_ten_clients(cost_of: Callable[..., Cost]) -> Non
         f"  {'bytes up a round':<28}{cost.rows[-1].bytes_up:8d}",
         f"  {'bytes down a round':<28}{cost.rows[-1].bytes_down:8d}",
     ]
-    print("\n" + "\n".join(lines))
+    print("\n" + "\n".join(lines))  # noqa: T201
     assert cost.whole <= MOST_CPU_SECONDS

@@ -172,7 +172,7 @@ def federate(tmp_path_factory: pytest.TempPathFactory) -> Federate:
 
 def federation(changes: Mapping[str, Any]) -> list[TextGraph]:
     clients = 1 if changes["method"] == "centralised" else 3
-    return [tiny_graph(f"site-{k}", 45 + 15 * k, seed=k) for k in range(clients)]
+    return [tiny_graph(f"site-{k}", 30 + 15 * k, seed=k) for k in range(clients)]
 
 
 @pytest.fixture(scope="session", params=METHODS)

@@ -13,7 +13,7 @@ import torch
 from client.data.text_graph import TEST, VAL, TextGraph
 from common.models.parameters import fingerprint
 from server.ledger import COMMON_KINDS
-from server.methods.registry import server_method
+from server.methods.registry import ServerState, server_method
 
 REQUIRED = (
     "train_loss",
@@ -85,7 +85,7 @@ def test_the_released_model_is_that_of_the_best_round(finished: Finished) -> Non
     assert released.exists() == (finished.config.method != "isolated")
     if finished.summary.best_round == 3:
         state = server_method(finished.config.method).released
-        assert fingerprint(finished.best) == fingerprint(state(_as_state(finished.state)))
+        assert fingerprint(finished.best) == fingerprint(state(ServerState(finished.state)))
 
 
 def test_only_declared_kinds_cross_the_network(finished: Finished) -> None:
@@ -143,9 +143,3 @@ def test_test_labels_do_not_choose_the_best_round(
     assert fingerprint(other.best) == fingerprint(finished.best)
     assert [row["val_accuracy"] for row in other.rows] == [row["val_accuracy"] for row in finished.rows]
     assert other.summary.test_accuracy != finished.summary.test_accuracy
-
-
-def _as_state(tensors: Any) -> Any:
-    from server.methods.registry import ServerState
-
-    return ServerState(tensors)

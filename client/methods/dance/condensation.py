@@ -10,7 +10,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from client.condense.core import Core, pseudo_labels, select_core
-from client.condense.evidence import Evidence, EvidenceVectors, evidence_vectors, select_evidence
+from client.condense.evidence import (
+    Evidence,
+    EvidenceVectors,
+    evidence_vectors,
+    select_evidence,
+    select_with_vectors,
+)
 from client.condense.neighbours import prediction_entropy
 from client.condense.prior import evidence_prior
 from client.condense.topology import rebuild_topology
@@ -78,11 +84,29 @@ def views(
     model: DanceModel, local: LocalGraph, g: Float[Tensor, "nodes hidden"], evidence: Evidence
 ) -> tuple[Views, EvidenceVectors]:
     """What the fusion reads for the rows of the evidence."""
-    config, rows = local.config, evidence.rows
     found = evidence_vectors(model, g, local.texts, evidence)
+    return _joined(local, g, evidence, found), found
+
+
+@torch.no_grad()
+def chosen_views(
+    model: DanceModel, local: LocalGraph, passed: Forward, rows: Int[Tensor, " rows"]
+) -> tuple[Evidence, Views, EvidenceVectors]:
+    """`choose_evidence` and `views` by the same model, without gradient."""
+    hops = local.candidates(rows, passed.difficulty)
+    evidence, found = select_with_vectors(
+        model, passed.g, local.texts, rows, hops, local.budgets, local.config.chunk_budget
+    )
+    return evidence, _joined(local, passed.g, evidence, found), found
+
+
+def _joined(
+    local: LocalGraph, g: Float[Tensor, "nodes hidden"], evidence: Evidence, found: EvidenceVectors
+) -> Views:
+    config, rows = local.config, evidence.rows
     condensed = found.condensed if config.text_condensation else local.texts.pooled[rows]
     text = config.mix * condensed + (1 - config.mix) * found.context
-    return Views(g[rows], text, local.bypass[rows]), found
+    return Views(g[rows], text, local.bypass[rows])
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ import torch
 from client.condense.evidence import Evidence
 from client.evidence.narration import TokenLedger
 from client.evidence.packs import available_rounds, write_packs
-from client.methods.dance.condensation import choose_evidence, forward, views
+from client.methods.dance.condensation import chosen_views, forward
 from client.methods.dance.local_graph import LocalGraph
 from client.methods.dance.packs import evidence_packs, narrated_packs
 from common.graph import Adjacency
@@ -56,8 +56,7 @@ def keep_scored_evidence(
     with session.timed("evidence"), torch.no_grad():
         passed = forward(model, local)
         rows = torch.arange(local.graph.num_nodes, device=session.device)
-        evidence = choose_evidence(model, local, passed, rows)
-        seen, found = views(model, local, passed.g, evidence)
+        evidence, seen, found = chosen_views(model, local, passed, rows)
         logits = model.backbone(model.fuse(seen), local.adjacency)
         digest = fingerprint(parameters_of(model))
         packs = evidence_packs(session, evidence, found, logits, "scored", round_number, digest)

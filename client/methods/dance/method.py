@@ -12,6 +12,7 @@ from client.methods.dance.condensation import (
     Forward,
     choose_core,
     choose_evidence,
+    chosen_views,
     core_graph,
     forward,
     views,
@@ -61,8 +62,10 @@ class Work:
         self.instruction = instruction
         self.session = session
         self.config = session.config
-        self.model = self._fresh_model()
         self.received = instruction.content.section("model")
+        # Values are loaded before every use, so that the module itself may last; only round 1 needs initial ones.
+        build = self._fresh_model
+        self.model = session.kept("dance model", build) if self.received else build()
         self.start: Parameters = dict(self.received) or parameters_of(self.model)
 
     def _fresh_model(self) -> DanceModel:
@@ -203,6 +206,5 @@ def due(round_number: int, every: int) -> bool:
 def evidence_logits(model: DanceModel, local: LocalGraph, passed: Forward) -> Tensor:
     """The backbone on A with the fused features of every node."""
     rows = torch.arange(local.graph.num_nodes, device=local.graph.x.device)
-    evidence = choose_evidence(model, local, passed, rows)
-    x = model.fuse(views(model, local, passed.g, evidence)[0])
-    return model.backbone(x, local.adjacency)
+    _, seen, _ = chosen_views(model, local, passed, rows)
+    return model.backbone(model.fuse(seen), local.adjacency)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import struct
@@ -8,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
-from hypothesis import given
+from flwr.supercore.task_identity import TaskIdentity
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import WireError
 from common.wire.codec import (
     MAX_DEPTH,
     MAX_HEADER_BYTES,
-    Parcel,
     decode_instruction,
     decode_reply,
     encode,
@@ -45,12 +46,18 @@ def tensors(draw: st.DrawFn) -> torch.Tensor:
     return (values % 2 if kind is torch.bool else values).to(kind).reshape(shape)
 
 
-CONTENTS = st.builds(
-    Content,
+# The parts of a record, which the tests put together: building one inside a strategy runs its type check there.
+PARTS = st.tuples(
     st.dictionaries(NAMES, tensors(), max_size=4),
     st.dictionaries(TEXT, JSON, max_size=3),
-    st.lists(st.builds(Letter, TEXT, TEXT, TEXT, st.binary(max_size=20)), max_size=2).map(tuple),
+    st.lists(st.tuples(TEXT, TEXT, TEXT, st.binary(max_size=20)), max_size=2),
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _identity() -> None:
+    """Flower's messages name the run and the node of the process that makes them."""
+    TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 1, 1, 1
 
 
 def same(one: Content, other: Content) -> bool:
@@ -67,8 +74,10 @@ def same(one: Content, other: Content) -> bool:
     )
 
 
-@given(CONTENTS, TEXT, st.integers(0, 10**9))
-def test_records_survive_the_wire(content: Content, name: str, step: int) -> None:
+@settings(max_examples=60)
+@given(PARTS, TEXT, st.integers(0, 10**9))
+def test_records_survive_the_wire(parts: tuple[Any, Any, Any], name: str, step: int) -> None:
+    content = Content(parts[0], parts[1], tuple(Letter(*letter) for letter in parts[2]))
     reply = Reply("run", step, 3, "train", name, content)
     message = Message(encode(reply), dst_node_id=1, message_type="train")
     parcel = pack(message)
@@ -108,10 +117,8 @@ def test_a_changed_or_cut_blob_is_read_or_refused(place: int, byte: int) -> None
     whole = valid_blob()
     position = place % len(whole)
     changed = whole[:position] + bytes([byte]) + whole[position + 1 :]
-    try:
+    with contextlib.suppress(WireError):
         decode_reply(tampered(blob=changed), LIMIT)
-    except WireError:
-        pass
     with pytest.raises(WireError):
         decode_reply(tampered(blob=whole[:position]), LIMIT)
 
@@ -248,9 +255,9 @@ def test_other_arrays_are_refused() -> None:
 
 
 def test_a_reply_over_the_limit_is_refused() -> None:
-    size = len(valid_blob())
+    size = float(len(valid_blob()))
     assert decode_reply(encode(reply()), size).content.tensors
-    with pytest.raises(WireError, match="exceed exchange.max-message-mb"):
+    with pytest.raises(WireError, match=r"exceed exchange\.max-message-mb"):
         decode_reply(encode(reply()), size - 1)
 
 
@@ -278,10 +285,3 @@ def test_sections_undo_prefixes() -> None:
     content = Content({**prefixed("model", {"a/b": tensor}), **prefixed("models", {"c": tensor})})
     assert content.section("model") == {"a/b": tensor}
     assert content.section("other") == {}
-
-
-def test_a_parcel_that_was_changed_does_not_open() -> None:
-    parcel = pack(Message(encode(reply()), dst_node_id=1, message_type="train"))
-    missing = Parcel(parcel.root, {key: value for key, value in parcel.objects.items() if key == parcel.root})
-    with pytest.raises(ValueError, match=r"[Mm]issing|not found"):
-        missing.open()

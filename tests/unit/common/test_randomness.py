@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 import torch
 from hypothesis import given
@@ -25,8 +27,6 @@ def test_parts_do_not_run_into_each_other() -> None:
 
 def test_the_value_is_the_same_on_every_machine() -> None:
     """SHA-256 of the length-prefixed parts, written out."""
-    import hashlib
-
     parts = b"\x05\0\0\0int:0" + b"\x0b\0\0\0str:dropout"
     expected = int.from_bytes(hashlib.sha256(parts).digest()[:8], "little") >> 1
     assert derive_seed(0, "dropout") == expected

@@ -124,7 +124,7 @@ def folders(
     tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable[..., Path]
 ) -> list[Path]:
     place = tmp_path_factory.mktemp("folders")
-    return [write_feature_folder(place / f"site-{k}", nodes=30 + 15 * k, seed=k) for k in range(3)]
+    return [write_feature_folder(place / f"site-{k}", nodes=24 + 12 * k, seed=k) for k in range(3)]
 
 
 @pytest.fixture
@@ -350,7 +350,6 @@ RESUMED = {
     "isolated": settings("isolated", rounds=5),
     "isolated, sampled": settings("isolated", rounds=5, train__client_fraction=0.5),
     "dance": settings("dance", rounds=4),
-    "dance, refreshed": settings("dance", rounds=5, dance__core_refresh=3, dance__text_refresh=2),
     "dance, sampled": settings(
         "dance", rounds=5, dance__core_refresh=3, dance__text_refresh=2, train__client_fraction=0.5
     ),

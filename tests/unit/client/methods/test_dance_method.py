@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from client.methods.dance.method import due
+from client.session import Session
+from client.site import Site
+from client.state import StateStore
+from common.config import RunConfig
+from common.models.dance import initial_dance_model
+from common.models.parameters import Parameters, fingerprint, parameters_of
+from common.wire.records import Content, Instruction, Reply, prefixed
+
+Open = Callable[..., Session]
+
+
+@pytest.fixture
+def open_session(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Open:
+    folder = write_feature_folder(tmp_path / "site", 45)
+
+    def build(**changes: Any) -> Session:
+        flat = {"method": "dance", "ratio": 0.2, "model.hidden": 6, "dance.propagated": 1}
+        dotted = {key.replace("__", ".").replace("_", "-"): value for key, value in changes.items()}
+        config = RunConfig.from_flat({**flat, **dotted})
+        return Session(Site("site", folder, tmp_path / "work", tmp_path / "cache", "cpu"), config)
+
+    return build
+
+
+def model(session: Session, shift: float = 0.0) -> Parameters:
+    """The initial model, with noise that grows with `shift`."""
+    generator = torch.Generator().manual_seed(9)
+    initial = parameters_of(initial_dance_model(session.config, 8, 3))
+    return {name: v + shift * torch.randn(v.shape, generator=generator) for name, v in initial.items()}
+
+
+def ask(session: Session, step: int, phase: str = "train", shift: float = 0.0, **more: Any) -> Reply:
+    tensors = {**prefixed("model", model(session, shift)), **more.pop("tensors", {})}
+    content = Content(tensors, {"evaluate": True, **more})
+    return session.respond(Instruction("run", step, step, phase, content))
+
+
+def core(session: Session, step: int) -> list[int]:
+    found = StateStore(session.site.state, "run").load_before(step + 1)
+    assert found is not None
+    return found.tensors["core"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("every", "rounds"), [(0, [1]), (1, [1, 2, 3, 4, 5, 6, 7]), (2, [1, 3, 5, 7]), (3, [1, 4, 7])]
+)
+def test_refreshes_are_due_from_the_first_round_on(every: int, rounds: list[int]) -> None:
+    assert [number for number in range(1, 8) if due(number, every)] == rounds
+
+
+def test_the_core_stays_until_its_refresh(open_session: Open) -> None:
+    session = open_session(dance__core_refresh=2)
+    cores = []
+    for step in (1, 2, 3, 4):
+        ask(session, step, shift=step / 10)
+        cores.append(core(session, step))
+    assert cores[0] == cores[1] != cores[2] == cores[3]
+
+
+def test_the_evidence_is_chosen_by_the_model_of_its_refresh(open_session: Open) -> None:
+    session = open_session(dance__text_refresh=2)
+    chosen = []
+    for step in (1, 2, 3):
+        ask(session, step, shift=step / 10)
+        found = StateStore(session.site.state, "run").load_before(step + 1)
+        assert found is not None
+        chosen.append(fingerprint(Content(found.tensors).section("selector")))
+    expected = [fingerprint(model(session, shift)) for shift in (0.1, 0.1, 0.3)]
+    assert chosen == expected
+
+
+def test_nothing_is_saved_where_every_round_refreshes(open_session: Open) -> None:
+    session = open_session()
+    ask(session, 1)
+    assert not session.site.state.exists()
+
+
+def test_a_client_that_joins_between_refreshes_chooses_a_core(open_session: Open) -> None:
+    session = open_session(dance__core_refresh=5, dance__text_refresh=5)
+    assert ask(session, 3).content.values["condensation"]["core"] > 0
+    assert core(session, 3)
+
+
+def test_the_running_average_is_scored_and_the_model_is_trained(open_session: Open) -> None:
+    session = open_session()
+    plain, averaged = ask(session, 1), ask(session, 1, tensors=prefixed("average", model(session, 1.0)))
+    other = ask(session, 1, shift=1.0)
+
+    def part(reply: Reply, kind: str) -> str:
+        return fingerprint(reply.content.section(kind))
+
+    assert part(averaged, "update") == part(plain, "update") != part(other, "update")
+    assert part(averaged, "scores") == part(other, "scores") != part(plain, "scores")
+
+
+def test_only_training_sends_an_update(open_session: Open) -> None:
+    session = open_session()
+    assert not ask(session, 1, "score").content.section("update")
+    trained = ask(session, 1)
+    assert trained.content.section("update").keys() == model(session).keys()
+    assert not ask(session, 1, evaluate=False).content.section("scores")
+    told = trained.content.values
+    assert told["condensation"]["core"] == 9
+    assert told["condensation"]["nodes"] == 45
+    assert told["training"]["steps"] == 3
+    assert "initial" not in told
+
+
+def test_evidence_is_kept_for_the_last_and_the_best_model(open_session: Open) -> None:
+    session = open_session()
+    best = model(session, 0.5)
+    ask(session, 1)
+    reply = ask(session, 6, "close", tensors=prefixed("best", best), last_round=5, best_round=3)
+    assert not reply.content.section("update")
+    files = {path.name for path in session.site.evidence.glob("round-*.jsonl")}
+    assert {"round-0003.jsonl", "round-0005.jsonl"} <= files
+    packs = [
+        json.loads(line) for line in (session.site.evidence / "round-0003.jsonl").read_text().splitlines()
+    ]
+    nodes = [pack for pack in packs if "node" in pack]
+    assert len(nodes) == 45
+    assert fingerprint(best) in (session.site.evidence / "round-0003.jsonl").read_text()
+    assert fingerprint(model(session)) in (session.site.evidence / "round-0005.jsonl").read_text()
+
+
+def test_core_evidence_of_few_rounds_is_kept(open_session: Open) -> None:
+    session = open_session()
+    for step in range(1, 8):
+        ask(session, step, evaluate=False)
+    kept = sorted(path.name for path in (session.site.evidence / "core").glob("*.jsonl"))
+    assert kept == [f"round-{number:04d}.jsonl" for number in range(3, 8)]

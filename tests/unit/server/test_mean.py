@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.strategies.mean import running_average, weighted_mean
+
+
+def updates(clients: int, seed: int) -> dict[str, dict[str, torch.Tensor]]:
+    rng = np.random.default_rng(seed)
+    shapes = {"w": (3, 4), "scale": (), "empty": (0, 2)}
+    return {
+        f"site-{k}": {
+            name: torch.from_numpy(
+                np.asarray(10 ** rng.uniform(-6, 3) * rng.standard_normal(shape), np.float32)
+            )
+            for name, shape in shapes.items()
+        }
+        for k in range(clients)
+    }
+
+
+def shares(clients: int, seed: int) -> dict[str, float]:
+    raw = np.random.default_rng(seed + 1).random(clients) + 1e-3
+    return {f"site-{k}": float(value) for k, value in enumerate(raw / raw.sum())}
+
+
+@given(st.integers(1, 6), st.integers(0, 10**6))
+def test_the_mean_equals_a_float64_oracle(clients: int, seed: int) -> None:
+    sent, weights = updates(clients, seed), shares(clients, seed)
+    mean = weighted_mean(sent, weights)
+    for name in ("w", "scale", "empty"):
+        exact = sum(weights[client] * sent[client][name].numpy().astype(np.float64) for client in sent)
+        np.testing.assert_array_equal(mean[name].numpy(), np.asarray(exact, np.float32))
+        assert mean[name].dtype is torch.float32
+
+
+@given(st.integers(2, 6), st.integers(0, 10**6), st.randoms(use_true_random=False))
+def test_the_order_of_arrival_leaves_no_trace(clients: int, seed: int, random: object) -> None:
+    sent, weights = updates(clients, seed), shares(clients, seed)
+    order = list(sent)
+    random.shuffle(order)  # type: ignore[attr-defined]
+    one = weighted_mean(sent, weights)
+    other = weighted_mean({c: sent[c] for c in order}, {c: weights[c] for c in reversed(order)})
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_updates_without_weight_do_not_count_and_nothing_is_changed() -> None:
+    sent = updates(3, 0)
+    kept = {client: {name: value.clone() for name, value in one.items()} for client, one in sent.items()}
+    mean = weighted_mean(sent, {"site-1": 1.0})
+    assert torch.equal(mean["w"], sent["site-1"]["w"])
+    assert all(torch.equal(sent[c][n], kept[c][n]) for c in sent for n in sent[c])
+
+
+def test_a_running_average_is_the_closed_form() -> None:
+    average = {"w": torch.tensor([1.0])}
+    for _ in range(10):
+        average = running_average(average, {"w": torch.tensor([3.0])}, 0.9)
+    torch.testing.assert_close(average["w"], torch.tensor([3 - 2 * 0.9**10]))
+    assert running_average(average, {"w": torch.tensor([7.0])}, 0.0)["w"].item() == 7

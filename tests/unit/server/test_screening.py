@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from common.errors import WireError
+from common.scores import tally
+from common.wire.records import Content, Instruction, Letter, Reply, prefixed
+from server.methods.registry import Agreement, TensorForm
+from server.screening import check_content, check_origin, tallies
+
+AGREEMENT = Agreement(("a", "b"), 4, "features.npy")
+EXPECTED = {"update/w": TensorForm((2, 3), torch.float32), "update/n": TensorForm((), torch.int64)}
+SIZES = {"nodes": 10, "train_nodes": 4, "val_nodes": 2, "test_nodes": 3}
+INSTRUCTION = Instruction("run", 5, 3, "train", Content())
+
+
+def scores(path: str = "graph", val: int = 2, test: int = 3) -> dict[str, torch.Tensor]:
+    """What an honest client counts over random predictions."""
+    tensors = {}
+    for subset, count in (("val", val), ("test", test)):
+        logits = torch.randn(count, 2, generator=torch.Generator().manual_seed(count))
+        counts = tally(logits, torch.arange(count) % 2, torch.ones(count, dtype=torch.bool))
+        tensors |= {f"{path}/{subset}/{field}": value for field, value in vars(counts).items()}
+    return prefixed("scores", tensors)
+
+
+def reply(tensors: Mapping[str, torch.Tensor] | None = None, **values: Any) -> Reply:
+    update = {"update/w": torch.ones(2, 3), "update/n": torch.tensor(3)}
+    honest = {
+        "sizes": SIZES,
+        "training": {"loss": 0.5, "steps": 3},
+        "seconds": {"train": 0.25, "score": 0},
+        "condensation": {"core": 2, "nodes": 10},
+    }
+    content = Content({**update, **scores()} if tensors is None else tensors, {**honest, **values})
+    return Reply("run", 5, 3, "train", "site A-1", content)
+
+
+def refuse(bad: Reply, message: str) -> None:
+    with pytest.raises(WireError, match=message):
+        check_content(bad, EXPECTED, AGREEMENT)
+
+
+def test_a_valid_reply_passes() -> None:
+    check_origin(reply(), INSTRUCTION)
+    check_content(reply(), EXPECTED, AGREEMENT)
+    check_content(reply(scores()), EXPECTED, AGREEMENT)
+    check_content(reply({**scores(), **scores("local")}), EXPECTED, AGREEMENT)
+    found = tallies(reply(), "graph")
+    assert {subset: counts.nodes for subset, counts in found.items()} == {"val": 2, "test": 3}
+    assert tallies(reply(), "evidence") == {}
+    empty = {"nodes": 0, "train_nodes": 0, "val_nodes": 0, "test_nodes": 0}
+    check_content(reply(scores(val=0, test=0), sizes=empty, condensation=None, training=None), {}, AGREEMENT)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("run", "other"), ("step", 4), ("round", 2), ("phase", "score")]
+)
+def test_what_belongs_to_another_exchange_is_refused(field: str, value: Any) -> None:
+    with pytest.raises(WireError, match=f"belongs to {field} .*: stale or replayed"):
+        check_origin(replace(reply(), **{field: value}), INSTRUCTION)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../x", "a/b", "a\nb", "a\n", "x" * 65, "-a", " a", "\u202e", "a\0"]
+)
+def test_bad_names_are_refused(name: str) -> None:
+    with pytest.raises(WireError, match="no valid name"):
+        check_origin(replace(reply(), client=name), INSTRUCTION)
+
+
+@pytest.mark.parametrize("name", ["a", "client-00", "Universität 3", "病院", "x@y.org", "x" * 64])
+def test_good_names_pass(name: str) -> None:
+    check_origin(replace(reply(), client=name), INSTRUCTION)
+
+
+TENSOR_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "NaN": ({"update/w": torch.full((2, 3), torch.nan)}, "'update/w' has values that are not finite"),
+    "inf": ({"update/w": torch.full((2, 3), -torch.inf)}, "not finite"),
+    "huge": ({"update/w": torch.full((2, 3), -1e30)}, "beyond"),
+    "shape": ({"update/w": torch.ones(3, 2)}, r"shape \(3, 2\)"),
+    "rank": ({"update/w": torch.ones(6)}, r"shape \(6,\)"),
+    "dtype": ({"update/w": torch.ones(2, 3).half()}, "type torch.float16"),
+    "complex": ({"update/w": torch.ones(2, 3, dtype=torch.complex64)}, "complex64"),
+    "missing": ({"update/w": None}, r"missing \['update/w'\]"),
+    "surplus": ({"update/v": torch.ones(1)}, r"not asked for \['update/v'\]"),
+    "another kind": ({"model/w": torch.ones(2, 3)}, "not asked for"),
+    "no kind": ({"scores": torch.ones(1)}, "not asked for"),
+}
+
+
+@pytest.mark.parametrize("fault", TENSOR_FAULTS)
+def test_faulty_contributions_are_refused(fault: str) -> None:
+    changes, message = TENSOR_FAULTS[fault]
+    tensors = {**reply().content.tensors, **changes}
+    refuse(reply({name: value for name, value in tensors.items() if value is not None}), message)
+
+
+def test_a_method_without_contributions_takes_none() -> None:
+    with pytest.raises(WireError, match="not asked for"):
+        check_content(reply(), {}, AGREEMENT)
+
+
+def wrap(confusion: torch.Tensor) -> torch.Tensor:
+    """Four times 2^62 is 0 in 64 bits."""
+    return torch.full_like(confusion, 2**62)
+
+
+SCORE_FAULTS: dict[str, tuple[str, Callable[[torch.Tensor], Any], str]] = {
+    "missing field": ("scores/graph/val/bin_nodes", lambda v: None, "missing"),
+    "surplus field": ("scores/graph/val/more", lambda v: torch.ones(1), "not asked for"),
+    "deeper": ("scores/graph/val/confusion/x", lambda v: torch.ones(1), "not asked for"),
+    "subset": ("scores/graph/train/confusion", lambda v: torch.ones(2, 2), "of val and of test"),
+    "no subset": ("scores/graph", lambda v: torch.ones(1), "of val and of test"),
+    "no path": ("scores/", lambda v: torch.ones(1), "of val and of test"),
+    "half a path": ("scores/evidence/val/confusion", lambda v: torch.ones(2, 2), "of val and of test"),
+    "classes": ("scores/graph/test/confusion", lambda v: torch.zeros(3, 3, dtype=torch.int64), "has shape"),
+    "float counts": ("scores/graph/test/confusion", lambda v: v.float(), "type torch.float32"),
+    "negative": ("scores/graph/test/confusion", lambda v: v - 1, "negative counts"),
+    "too many": ("scores/graph/test/confusion", lambda v: v + 1, "count other nodes"),
+    "wraps": ("scores/graph/test/confusion", wrap, "count more nodes"),
+    "too few": ("scores/graph/test/bin_nodes", torch.zeros_like, "count other nodes"),
+    "NaN": ("scores/graph/test/bin_confidence", lambda v: v * torch.nan, "not finite"),
+    "confidence": ("scores/graph/test/bin_confidence", lambda v: v + 2, "confidences above 1"),
+    "correct": ("scores/graph/test/bin_correct", lambda v: v + 1, "correct predictions"),
+    "correct elsewhere": ("scores/graph/test/bin_correct", lambda v: v.roll(1), "correct predictions"),
+}
+
+
+@pytest.mark.parametrize("fault", SCORE_FAULTS)
+def test_impossible_scores_are_refused(fault: str) -> None:
+    name, change, message = SCORE_FAULTS[fault]
+    tensors = scores(test=3)
+    changed = change(tensors.get(name, torch.ones(1)))
+    if changed is None:
+        del tensors[name]
+    else:
+        tensors[name] = changed
+    refuse(reply(tensors), message)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        None,
+        [],
+        {},
+        {**SIZES, "nodes": True},
+        {**SIZES, "train_nodes": -1},
+        {**SIZES, "train_nodes": 4.0},
+        {**SIZES, "nodes": 10**13},
+        {**SIZES, "test_nodes": None},
+    ],
+)
+def test_sizes_must_be_counts(sizes: Any) -> None:
+    refuse(reply(sizes=sizes), "sizes must hold")
+
+
+def test_sizes_must_fit_together() -> None:
+    refuse(reply(sizes={**SIZES, "train_nodes": 6}), "more training, validation and test nodes than nodes")
+    refuse(
+        reply(sizes={**SIZES, "test_nodes": 2}), "count other nodes than the 2|count more nodes than the 2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"training": 5}, "finite loss"),
+        ({"training": {}}, "finite loss"),
+        ({"training": {"loss": float("nan"), "steps": 1}}, "finite loss"),
+        ({"training": {"loss": True, "steps": 1}}, "finite loss"),
+        ({"training": {"loss": 1.0, "steps": 1.0}}, "finite loss"),
+        ({"training": {"loss": 1.0, "steps": -1}}, "finite loss"),
+        ({"seconds": [1]}, "table of at most 64 durations"),
+        ({"seconds": {"a": -1}}, "durations"),
+        ({"seconds": {"a": True}}, "durations"),
+        ({"seconds": {"a": float("inf")}}, "durations"),
+        ({"seconds": {"a": float("nan")}}, "durations"),
+        ({"seconds": {"a": 10**300}}, "durations"),
+        ({"seconds": {str(k): 1 for k in range(65)}}, "durations"),
+        ({"condensation": 3}, "counts of core nodes"),
+        ({"condensation": {"core": 2}}, "counts of core nodes"),
+        ({"condensation": {"core": 11, "nodes": 10}}, "counts of core nodes"),
+        ({"condensation": {"core": True, "nodes": 10}}, "counts of core nodes"),
+        ({"tokens": [1]}, "tokens must be a table"),
+        ({"tokens": None}, "tokens must be a table"),
+    ],
+)
+def test_impossible_values_are_refused(values: dict[str, Any], message: str) -> None:
+    refuse(reply(**values), message)
+
+
+def test_a_letter_bears_the_name_of_its_sender() -> None:
+    honest = reply()
+    for sender in ("site A-1", "site B"):
+        content = replace(honest.content, letters=(Letter(sender, "site B", "keys", b"x"),))
+        if sender == honest.client:
+            check_content(replace(honest, content=content), EXPECTED, AGREEMENT)
+        else:
+            refuse(replace(honest, content=content), "another sender")
