@@ -34,8 +34,6 @@ from common.sections import (
 Scalar = bool | int | float | str
 
 # What a method's own default is: what one method needs would spoil another one's baseline.
-LEARNING_RATES = {"dance": 3e-3}
-DEFAULT_LEARNING_RATE = 1e-2
 AVERAGE_DECAYS = {"dance": 0.95}
 DEFAULT_AVERAGE_DECAY = 0.0
 # The one client of these holds the whole graph, cross-client edges included.
@@ -69,9 +67,6 @@ class RunConfig(Section):
             raise ValueError(
                 f"method '{self.method}' is not a name; use fedavg, dance, isolated, centralised"
             )
-        if self.train.learning_rate == 0:
-            rate = LEARNING_RATES.get(self.method, DEFAULT_LEARNING_RATE)
-            self._set(train=self.train.model_copy(update={"learning_rate": rate}))
         if self.aggregation.average_decay == METHODS_DEFAULT:
             decay = AVERAGE_DECAYS.get(self.method, DEFAULT_AVERAGE_DECAY)
             self._set(aggregation=self.aggregation.model_copy(update={"average_decay": decay}))

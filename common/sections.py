@@ -65,7 +65,7 @@ class TrainConfig(Section):
 
     epochs: Count = Field(3, description="local epochs a round")
     optimizer: Literal["adam", "sgd"] = Field("adam", description="fresh in every round")
-    learning_rate: NonNegative = Field(0.0, description="step size; 0 takes the method's default")
+    learning_rate: Positive = Field(0.01, description="step size")
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="momentum of sgd")
     weight_decay: NonNegative = Field(5e-4, description="L2 penalty of the optimiser")
     prox_mu: NonNegative = Field(0.0, description="FedProx: weight of half the squared distance to the start")
@@ -127,7 +127,7 @@ class DanceConfig(Section):
         "largest", description="entropy order by which two-hop candidates are pre-filtered"
     )
     chunk_budget: Count = Field(4, description="chunks kept per node")
-    mix: Fraction = Field(0.6, description="share of the chunk view against the neighbour context")
+    mix: Fraction = Field(0.8, description="share of the chunk view against the neighbour context")
     propagated: Annotated[int, Field(ge=0, le=4)] = Field(
         2, description="hops of features propagated over the original graph that join the fusion; 0 is off"
     )

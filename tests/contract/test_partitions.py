@@ -31,12 +31,12 @@ def without_edges(graph: TextGraph) -> TextGraph:
 def odd_clients(graph_of: GraphOf) -> list[TextGraph]:
     lonely = graph_of("single", 1)
     return [
-        graph_of("plain", 45),
-        without(graph_of("no-training", 30, 1), TRAIN),
-        replace(graph_of("one-class", 30, 2), labels=np.full(30, 1)),
-        without_edges(graph_of("isolated-nodes", 30, 3)),
-        without(graph_of("no-test", 30, 4), TEST),
-        without(graph_of("no-validation", 30, 5), VAL),
+        graph_of("plain", 30),
+        without(graph_of("no-training", 15, 1), TRAIN),
+        replace(graph_of("one-class", 15, 2), labels=np.full(15, 1)),
+        without_edges(graph_of("isolated-nodes", 15, 3)),
+        without(graph_of("no-test", 15, 4), TEST),
+        without(graph_of("no-validation", 15, 5), VAL),
         lonely,
         replace(lonely, name="single-unlabelled", labels=np.array([-1]), split=np.array([NONE], np.int8)),
     ]
@@ -91,7 +91,7 @@ def test_without_any_training_node_rounds_are_empty_and_the_model_stays(
     name: str, federate: Federate, graph_of: GraphOf, numbers_in: Callable[[Path], list[float]]
 ) -> None:
     clients = 1 if name == "centralised" else 2
-    graphs = [without(graph_of(f"site-{k}", 30, k), TRAIN) for k in range(clients)]
+    graphs = [without(graph_of(f"site-{k}", 15, k), TRAIN) for k in range(clients)]
     run = federate({"method": name}, graphs, rounds=2)
     assert [row["empty"] for row in run.rows] == [name != "isolated"] * 2
     assert [row["train_loss"] for row in run.rows] == [None, None]
@@ -113,7 +113,7 @@ def test_an_odd_client_can_be_the_only_one(odd: int, federate: Federate, graph_o
 
 
 def test_a_federation_without_validation_nodes_still_ends(federate: Federate, graph_of: GraphOf) -> None:
-    graphs = [without(graph_of(f"site-{k}", 30, k), VAL) for k in range(2)]
+    graphs = [without(graph_of(f"site-{k}", 15, k), VAL) for k in range(2)]
     run = federate({"method": "dance"}, graphs, rounds=2)
     assert run.summary.val_accuracy is None
     assert run.summary.best_round == 1

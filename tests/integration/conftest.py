@@ -111,8 +111,8 @@ def dance_run(dance_settings: dict[str, object], tmp_path_factory: pytest.TempPa
 
 @pytest.fixture(scope="session")
 def narrated_run(dance_settings: dict[str, object], tmp_path_factory: pytest.TempPathFactory) -> Federated:
-    """The same for 2 rounds, with summaries of two nodes a site by the bundled language model."""
-    settings = {**dance_settings, "rounds": 2, "summaries.limit": 2}
+    """The same for 2 rounds, with a summary of one node a site by the bundled language model."""
+    settings = {**dance_settings, "rounds": 2, "summaries.limit": 1}
     return federate(tmp_path_factory.mktemp("narrated") / "run", settings)
 
 

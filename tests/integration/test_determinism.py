@@ -69,7 +69,7 @@ def test_order_of_sites_changes_nothing(
     assert rows_of(forward) == rows_of(backward)
 
 
-@pytest.mark.parametrize(("optimizer", "tolerance"), [("sgd", 1e-5), ("adam", 3e-3)])
+@pytest.mark.parametrize(("optimizer", "tolerance"), [("sgd", 1e-5), ("adam", 1e-2)])
 def test_threads_change_rounding_only(
     dance_settings: dict[str, object],
     run_federation: Federate,

@@ -185,16 +185,16 @@ class Work:
         candidates = {last: self.scored_parameters()}
         if best is not None:
             candidates[best] = self.instruction.content.section("best")
-        narrated = best if best is not None else last
-        told: dict[str, object] = {}
+        tokens: dict[str, int] = {}
         for round_number, parameters in candidates.items():
             load_parameters(self.model, parameters)
-            summaries = self.config.summaries.limit if round_number == narrated else 0
-            local = self._scoring_graph()
-            ledger = keep_scored_evidence(self.session, self.model, local, round_number, summaries)
-            if ledger is not None:
-                told["tokens"] = vars(ledger)
-        return told
+            # Which of the two is released is known only when all clients have scored the last one.
+            ledger = keep_scored_evidence(
+                self.session, self.model, self._scoring_graph(), round_number, self.config.summaries.limit
+            )
+            for name, count in vars(ledger).items() if ledger is not None else ():
+                tokens[name] = tokens.get(name, 0) + count
+        return {"tokens": tokens} if tokens else {}
 
 
 def due(round_number: int, every: int) -> bool:

@@ -90,22 +90,19 @@ def test_all_errors_come_at_once() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("method", "rate", "decay"), [("dance", 3e-3, 0.95), ("fedavg", 1e-2, 0.0), ("isolated", 1e-2, 0.0)]
-)
-def test_a_methods_own_defaults_are_resolved(method: str, rate: float, decay: float) -> None:
-    for flat in ({}, {"train.learning-rate": 0.0, "aggregation.average-decay": -1.0}):
+@pytest.mark.parametrize(("method", "decay"), [("dance", 0.95), ("fedavg", 0.0), ("isolated", 0.0)])
+def test_a_methods_own_defaults_are_resolved(method: str, decay: float) -> None:
+    for flat in ({}, {"aggregation.average-decay": -1.0}):
         config = RunConfig.from_flat({"method": method, **flat})
-        assert (config.train.learning_rate, config.aggregation.average_decay) == (rate, decay)
-    own = {"train.learning-rate": 0.5, "aggregation.average-decay": 0.0}
-    config = RunConfig.from_flat({"method": method, **own})
-    assert (config.train.learning_rate, config.aggregation.average_decay) == (0.5, 0.0)
+        assert config.aggregation.average_decay == decay
+    config = RunConfig.from_flat({"method": method, "aggregation.average-decay": 0.0})
+    assert config.aggregation.average_decay == 0.0
 
 
 def test_resolving_leaves_the_shared_defaults_alone() -> None:
     RunConfig.from_flat({"method": "dance"})
-    assert RunConfig.from_flat({"method": "fedavg"}).train.learning_rate == 1e-2
-    assert default_settings()["train.learning-rate"] == 0
+    assert RunConfig.from_flat({"method": "fedavg"}).aggregation.average_decay == 0.0
+    assert default_settings()["aggregation.average-decay"] == -1
 
 
 def test_a_pooled_method_has_one_client() -> None:
