@@ -239,7 +239,7 @@ class Rounds:
         """One exchange, repeated with those who failed while the quorum is missing."""
         self.standing.step += 1
         settings = self.config.exchange
-        first = round_number == 1
+        deadline = settings.first_deadline if round_number == 1 else settings.deadline
         nodes = self.exchange.nodes(
             self.config.clients if not self.reception.names else 1, self.progress.note
         )
@@ -252,13 +252,12 @@ class Rounds:
                 node: self._instruction(round_number, node, part, evaluate) for node, part in asked.items()
             }
             labelled = {self.reception.label(node): instruction for node, instruction in instructions.items()}
-            exchanged = self.exchange.run(
-                instructions, settings.first_deadline if first else settings.deadline
-            )
+            exchanged = self.exchange.run(instructions, deadline)
             before = time.monotonic()
-            accepted, failures = self.reception.receive(exchanged.replies, asked, self.standing)
-            failures |= {self.reception.label(node): reason for node, reason in exchanged.failures.items()}
+            accepted, refused = self.reception.receive(exchanged.replies, asked, self.standing)
+            refused |= {self.reception.label(node): reason for node, reason in exchanged.failures.items()}
             usable = accepted | usable
+            failures = {name: why for name, why in (failures | refused).items() if name not in usable}
             traffic.up += exchanged.bytes_up
             traffic.down += exchanged.bytes_down
             add_durations(seconds, exchanged.seconds, accepted)
@@ -266,7 +265,7 @@ class Rounds:
                 disclosures(round_number, labelled, accepted, self.method.kinds)
             )
             seconds["screen"] = seconds.get("screen", 0.0) + time.monotonic() - before
-            for client, reason in sorted(failures.items()):
+            for client, reason in sorted(refused.items()):
                 self.progress.note(f"round {round_number}, {client} is left out: {reason}")
             if len(usable) >= wanted:
                 return dict(sorted(usable.items())), failures

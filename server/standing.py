@@ -47,10 +47,15 @@ class Standing:
     tokens: dict[str, int] = field(default_factory=dict)
 
     def consider(self, round_number: int, scores: PooledScores, model: Mapping[str, Tensor]) -> None:
-        """Keep the model of a round if it is better on validation than all before; test plays no part."""
+        """Keep the model of a round if it is better on validation than all before; test plays no part.
+
+        Without any validation node nothing can be chosen, and the newest model stands.
+        """
         val = scores.val.accuracy
-        if self.best_round is None or (val or 0.0) > self.best_val:
-            self.best_round, self.best_val, self.best = round_number, val or 0.0, dict(model)
+        unchosen = val is None and self.best_val < 0
+        if unchosen or (val is not None and val > self.best_val):
+            self.best_round, self.best = round_number, dict(model)
+            self.best_val = self.best_val if val is None else val
 
     def count_tokens(self, told: Mapping[str, Any]) -> None:
         """Add a client's token counts."""

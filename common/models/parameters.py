@@ -16,7 +16,7 @@ M = TypeVar("M", bound=nn.Module)
 def seeded(build: Callable[[], M], seed: int) -> M:
     """Build a module whose initial values depend on `seed` alone, leaving the global generator as it was."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         return build()
 
 

@@ -116,9 +116,12 @@ class RunDirectory:
         write_atomically(self.path / MODEL_CARD, encoded(text))
 
     def truncate_after(self, round_number: int) -> None:
-        """Forget what came after a round: later rows of all files, and the summary of the longer run."""
+        """Forget the results of later rounds: rows of metrics and clients, and the summary of the longer run.
+
+        Disclosures stay: what crossed the network in an aborted round has crossed it.
+        """
         (self.path / SUMMARY).unlink(missing_ok=True)
-        for name in (METRICS, CLIENTS, DISCLOSURES):
+        for name in (METRICS, CLIENTS):
             keep_lines(self.path / name, lambda record: int(record["round"]) <= round_number)
 
     def read_config(self) -> dict[str, Any]:

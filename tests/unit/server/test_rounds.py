@@ -523,9 +523,6 @@ def test_bytes_are_those_on_the_wire(federate: Federate, tmp_path: Path) -> None
     assert summary.bytes_up == sum(sizes[1::2])
 
 
-@pytest.mark.xfail(
-    strict=True, reason="RunDirectory.truncate_after drops the disclosures of the last complete round"
-)
 def test_disclosures_survive_a_resumption(federate: Federate, tmp_path: Path) -> None:
     config = settings(rounds=4)
     with pytest.raises(QuorumError):

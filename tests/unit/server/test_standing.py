@@ -36,11 +36,11 @@ def test_the_best_model_is_the_first_with_the_best_validation() -> None:
     assert standing.best["w"].item() == 2
 
 
-def test_without_validation_nodes_the_first_model_stays() -> None:
+def test_without_validation_nodes_the_newest_model_stands() -> None:
     standing = Standing()
     for number in (1, 2):
         standing.consider(number, scores(None, number), model(number))
-    assert standing.best_round == 1
+        assert standing.best_round == number
 
 
 def test_only_counts_are_added() -> None:
