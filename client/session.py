@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
 import torch
@@ -19,6 +19,7 @@ from client.state import Remembered, StateStore
 from client.text.bank import TextBank
 from client.text.encoder import Progress
 from client.text.node_texts import text_bank
+from client.train.threads import limited_threads
 from common.config import RunConfig
 from common.graph import Adjacency, Graph
 from common.wire.records import Content, Instruction, Reply
@@ -37,12 +38,14 @@ class Session:
     Args:
         site: where its data and its own files lie.
         config: of the run.
-        encoding_progress: called with (done, total) texts while they are encoded.
+        work: told about long work: what is done, how much of it, of how much.
     """
 
-    def __init__(self, site: Site, config: RunConfig, encoding_progress: Progress | None = None) -> None:
+    def __init__(
+        self, site: Site, config: RunConfig, work: Callable[[str, int, int], None] | None = None
+    ) -> None:
         self.site = site
-        self.encoding_progress = encoding_progress
+        self.work = work
         self.config = config
         self.timings: dict[str, float] = {}
         self.encoded: dict[str, int] = {"chunks": 0, "tokens": 0}
@@ -53,7 +56,9 @@ class Session:
         """Carry out an instruction of the run's method."""
         self.timings = {}
         self._instruction = instruction
-        content = client_method(self.config.method).respond(instruction, self)
+        method = client_method(self.config.method)
+        with limited_threads(self.graph.x.numel()):
+            content = method.respond(instruction, self)
         values = dict(content.values)
         values["seconds"] = {phase: round(seconds, 6) for phase, seconds in self.timings.items()}
         if instruction.content.values.get("introduce"):
@@ -62,6 +67,10 @@ class Session:
         return Reply(
             instruction.run, instruction.step, instruction.round, instruction.phase, self.site.name, content
         )
+
+    def progress(self, what: str) -> Progress | None:
+        """A callback with (done, total) for one kind of long work; None if nobody listens."""
+        return None if self.work is None else partial(self.work, what)
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
@@ -112,7 +121,11 @@ class Session:
         """Chunk and document vectors, encoded or taken from the cache."""
         with self.timed("encode"):
             build = text_bank(
-                self.data, self.config.text, str(self.device), self.site.cache, self.encoding_progress
+                self.data,
+                self.config.text,
+                str(self.device),
+                self.site.cache,
+                self.progress("encoding texts"),
             )
             self.encoded = {"chunks": build.encoded_chunks, "tokens": build.encoded_tokens}
             return build.bank

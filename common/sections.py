@@ -152,6 +152,8 @@ class DanceConfig(Section):
 class SummariesConfig(Section):
     """Summaries of evidence by an on-device language model."""
 
-    limit: Annotated[int, Field(ge=0)] = Field(0, description="most summaries a site writes; 0 is off")
+    limit: Annotated[int, Field(ge=0)] = Field(
+        0, description="most summaries a site writes for each model that may be released; 0 is off"
+    )
     model: str = Field("bundled", description="bundled, a Hugging Face id, or a path")
     batch: Count = Field(8, description="prompts generated at once")

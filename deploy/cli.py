@@ -249,7 +249,7 @@ def demo(
     methods: Annotated[str, typer.Option(help="In the order of the table.")] = "isolated,fedavg,dance",
     data: Annotated[str, typer.Option(help="As for simulate.")] = "pydocs",
     clients: Annotated[int, typer.Option(help="Simulated clients.")] = 3,
-    rounds: Annotated[int, typer.Option(help="Of each method.")] = 30,
+    rounds: Annotated[int, typer.Option(help="Of each method.")] = 60,
     debug: Debug = False,
 ) -> None:
     """See it work: three methods on a real graph that needs no download, in minutes.

@@ -15,11 +15,18 @@ from common.errors import ConfigError, DataError, FedtagError
 from deploy.interruption import INTERRUPTED, TERMINATED, TerminatedError
 
 DEBUG = "fedtag.debug"
+PIPE_WIDTH = 200
 
 
 def results() -> Console:
-    """Stdout. Names and paths appear as they are: no markup, no emoji, no automatic colours."""
-    return Console(highlight=False, markup=False, emoji=False)
+    """Stdout. Names and paths appear as they are: no markup, no emoji, no automatic colours.
+
+    Where there is no terminal, nothing is cut to a width.
+    """
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    return console
 
 
 def notices() -> Console:

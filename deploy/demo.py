@@ -14,7 +14,7 @@ from deploy.simulation import next_free
 from server.report.page import write_report
 
 METHODS = ("isolated", "fedavg", "dance")
-SUMMARIES = 6
+SUMMARIES = 2
 
 
 def run_demo(

@@ -24,7 +24,7 @@ from server.progress import LineProgress, describe
 from server.progress import Progress as RunProgress
 from server.tracking.rows import RoundRow
 
-Encoding = Callable[[int, int], None]
+Work = Callable[[str, int, int], None]
 LOGGER = logging.getLogger("fedtag")
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -37,8 +37,8 @@ class Display(Protocol):
         """For the round loop."""
         ...
 
-    def encoding(self, site: str) -> Encoding:
-        """For the encoding of a site's texts: called with (done, total)."""
+    def work(self, site: str) -> Work:
+        """For the long work of a site: called with what it does, how much is done, and of how much."""
         ...
 
 
@@ -70,18 +70,19 @@ def display(debug: bool = False) -> Iterator[Display]:
 
 
 class Bars:
-    """Progress bars: one for the rounds, one for the texts of the site that encodes."""
+    """Progress bars: one for the rounds, one for each long work of a site while it lasts."""
 
     def __init__(self, bars: Progress) -> None:
         self.bars = bars
         self.rounds: RunProgress = RoundBar(bars)
         self.tasks: dict[str, TaskID] = {}
 
-    def encoding(self, site: str) -> Encoding:
-        def show(done: int, total: int) -> None:
-            if site not in self.tasks:
-                self.tasks[site] = self.bars.add_task(f"encoding {site}", detail="texts")
-            self.bars.update(self.tasks[site], completed=done, total=total, visible=done < total)
+    def work(self, site: str) -> Work:
+        def show(what: str, done: int, total: int) -> None:
+            name = f"{site}: {what}"
+            if name not in self.tasks:
+                self.tasks[name] = self.bars.add_task(name, detail="")
+            self.bars.update(self.tasks[name], completed=done, total=total, visible=done < total)
 
         return show
 
@@ -116,15 +117,15 @@ class Lines:
     def __init__(self) -> None:
         self.rounds: RunProgress = LineProgress(SECONDS_BETWEEN_LINES)
 
-    def encoding(self, site: str) -> Encoding:
+    def work(self, site: str) -> Work:
         last = -SECONDS_BETWEEN_LINES
 
-        def show(done: int, total: int) -> None:
+        def show(what: str, done: int, total: int) -> None:
             nonlocal last
             now = time.monotonic()
             if now - last >= SECONDS_BETWEEN_LINES or done == total:
                 last = now
-                LOGGER.info("%s: %d of %d texts encoded", site, done, total)
+                LOGGER.info("%s: %s, %d of %d", site, what, done, total)
 
         return show
 

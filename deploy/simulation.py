@@ -94,7 +94,7 @@ def run_in_process(run: PreparedRun, display: Display) -> None:
     Raises:
         QuorumError: too few clients answered; the run can go on later.
     """
-    sessions = [Session(site, run.config, display.encoding(site.name)) for site in run.sites]
+    sessions = [Session(site, run.config, display.work(site.name)) for site in run.sites]
     Rounds(InProcessGrid(sessions), run.config, run.directory, display.rounds).run()
 
 

@@ -71,8 +71,10 @@ class FedAvg:
         tensors = prefixed("model", model)
         average = state.section("average")
         if average:
+            count = state.values.get("averaged", 0) + 1
             decay = config.aggregation.average_decay
-            tensors |= prefixed("average", running_average(average, model, decay))
+            tensors |= prefixed("average", running_average(average, model, decay, count))
+            return ServerState(tensors, {"averaged": count}), weights
         return ServerState(tensors), weights
 
     def released(self, state: ServerState) -> Mapping[str, Tensor]:

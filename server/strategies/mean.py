@@ -28,7 +28,18 @@ def weighted_mean(
 
 
 def running_average(
-    average: Mapping[str, Tensor], model: Mapping[str, Tensor], decay: float
+    average: Mapping[str, Tensor], model: Mapping[str, Tensor], decay: float, count: int
 ) -> dict[str, Tensor]:
-    """decay · average + (1 − decay) · model, name by name."""
-    return {name: decay * average[name] + (1 - decay) * model[name] for name in model}
+    """The exponential average of the first `count` models, in which the initial model has no part.
+
+    Σ_s decay^(count − s) ω_s / Σ_s decay^(count − s), from the average of the models before; the first
+    average is the first model.
+
+    Args:
+        average: of count − 1 models; without meaning for count 1.
+        model: the newest, ω_count.
+        decay: in (0, 1).
+        count: at least 1.
+    """
+    kept = decay * (1 - decay ** (count - 1)) / (1 - decay**count)
+    return {name: kept * average[name] + (1 - kept) * model[name] for name in model}

@@ -78,7 +78,8 @@ def narrated_packs(
     model = LanguageModel(summaries.model, str(session.device), batch_size=summaries.batch)
     encoder = Encoder(session.config.text.encoder, str(session.device), session.config.text.dtype)
     chosen = [packs[row] for row in rows.tolist()]
-    return narrate(chosen, texts, surroundings, data.classes, model, encoder, session.site.cache)
+    progress = session.progress("writing summaries")
+    return narrate(chosen, texts, surroundings, data.classes, model, encoder, session.site.cache, progress)
 
 
 def _neighbours(evidence: Evidence, weights: tuple[Tensor, ...]) -> NeighbourColumns:

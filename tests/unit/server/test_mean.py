@@ -56,8 +56,10 @@ def test_updates_without_weight_do_not_count_and_nothing_is_changed() -> None:
 
 
 def test_a_running_average_is_the_closed_form() -> None:
-    average = {"w": torch.tensor([1.0])}
-    for _ in range(10):
-        average = running_average(average, {"w": torch.tensor([3.0])}, 0.9)
-    torch.testing.assert_close(average["w"], torch.tensor([3 - 2 * 0.9**10]))
-    assert running_average(average, {"w": torch.tensor([7.0])}, 0.0)["w"].item() == 7
+    models = torch.randn(10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    average = {"w": torch.tensor([99.0], dtype=torch.float64)}
+    for count, value in enumerate(models, start=1):
+        average = running_average(average, {"w": value.view(1)}, 0.9, count)
+        shares = 0.9 ** torch.arange(count - 1, -1, -1, dtype=torch.float64)
+        expected = (shares * models[:count]).sum() / shares.sum()
+        torch.testing.assert_close(average["w"], expected.view(1))
