@@ -132,6 +132,7 @@ class DanceConfig(Section):
         2, description="hops of features propagated over the original graph that join the fusion; 0 is off"
     )
     document: bool = Field(True, description="whole-document vectors join the fusion")
+    skip: bool = Field(True, description="a linear map of the backbone's input joins its logits")
     topology: Literal["self-expressive", "induced"] = Field(
         "self-expressive", description="graph of the core"
     )

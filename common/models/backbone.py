@@ -33,13 +33,24 @@ class Backbone(nn.Module):
         classes: number of classes C.
         layers: at least 2.
         rate: dropout rate in [0, 1).
+        skip: add a linear map of the input to the logits, which no neighbour blurs.
     """
 
-    def __init__(self, family: str, inputs: int, hidden: int, classes: int, layers: int, rate: float) -> None:
+    def __init__(
+        self,
+        family: str,
+        inputs: int,
+        hidden: int,
+        classes: int,
+        layers: int,
+        rate: float,
+        skip: bool = False,
+    ) -> None:
         super().__init__()
         widths = [inputs, *[hidden] * (layers - 1), classes]
         layer = FAMILIES[family]
         self.layers = nn.ModuleList(layer(a, b) for a, b in pairwise(widths))
+        self.skip = nn.Linear(inputs, classes) if skip else None
         self.rate = rate
 
     def hidden(
@@ -50,9 +61,21 @@ class Backbone(nn.Module):
             x = functional.relu(layer(dropout(x, self.rate, generator), adjacency))
         return x
 
+    def classify(
+        self,
+        hidden: Float[Tensor, "nodes hidden"],
+        x: Float[Tensor, "nodes inputs"],
+        adjacency: Adjacency,
+        generator: torch.Generator | None = None,
+    ) -> Float[Tensor, "nodes classes"]:
+        """Logits from the hidden representation of x."""
+        logits = self.layers[-1](dropout(hidden, self.rate, generator), adjacency)
+        if self.skip is None:
+            return logits
+        return logits + self.skip(dropout(x, self.rate, generator))
+
     def forward(
         self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency, generator: torch.Generator | None = None
     ) -> Float[Tensor, "nodes classes"]:
         """Logits. Dropout is on if and only if a generator is given."""
-        hidden = self.hidden(x, adjacency, generator)
-        return self.layers[-1](dropout(hidden, self.rate, generator), adjacency)
+        return self.classify(self.hidden(x, adjacency, generator), x, adjacency, generator)

@@ -8,6 +8,7 @@ views; the final scale of x is 1 / √d, so that x has the length of a text vect
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -49,11 +50,11 @@ class DanceModel(nn.Module):
         dimension: d of the text vectors.
         hidden: h of the backbone's hidden state.
         classes: number of classes C.
-        bypass_views: how many vectors of dimension d join the fusion beside the evidence.
+        bypass_scales: initial scale of each vector that joins the fusion beside the evidence.
     """
 
     def __init__(
-        self, backbone: Backbone, dimension: int, hidden: int, classes: int, bypass_views: int
+        self, backbone: Backbone, dimension: int, hidden: int, classes: int, bypass_scales: Sequence[float]
     ) -> None:
         super().__init__()
         self.backbone = backbone
@@ -64,7 +65,7 @@ class DanceModel(nn.Module):
         self.graph_projection = nn.Linear(hidden, dimension, bias=False)
         self.text_projection = nn.Linear(dimension, dimension, bias=False)
         self.gate = nn.Linear(hidden + dimension, 1)
-        self.bypass_scale = nn.Parameter(torch.ones(bypass_views, dimension))
+        self.bypass_scale = nn.Parameter(torch.tensor(bypass_scales).view(-1, 1).repeat(1, dimension))
         self.norm = nn.LayerNorm(dimension)
         self.fused_head = nn.Linear(dimension, classes)
         self.graph_head = nn.Linear(hidden, classes)
@@ -94,9 +95,15 @@ class DanceModel(nn.Module):
         return self.norm(fused + bypass)
 
 
-def bypass_views(config: RunConfig) -> int:
-    """How many vectors join the fusion: t and its propagations, and the whole document."""
-    return (config.dance.propagated + 1 if config.dance.propagated else 0) + int(config.dance.document)
+def bypass_scales(config: RunConfig) -> tuple[float, ...]:
+    """Initial scales of t, Ât, …, Â^p t and of the whole document, as far as they join the fusion.
+
+    The scale grows with the hops from 0 to 1, since the widest propagation carries most at the start; what
+    starts at 0 is learned.
+    """
+    hops = config.dance.propagated
+    propagated = tuple(hop / hops for hop in range(hops + 1)) if hops else ()
+    return propagated + (0.0,) * config.dance.document
 
 
 def initial_dance_model(config: RunConfig, dimension: int, classes: int) -> DanceModel:
@@ -104,7 +111,9 @@ def initial_dance_model(config: RunConfig, dimension: int, classes: int) -> Danc
     model = config.model
 
     def build() -> DanceModel:
-        backbone = Backbone(model.backbone, dimension, model.hidden, classes, model.layers, model.dropout)
-        return DanceModel(backbone, dimension, model.hidden, classes, bypass_views(config))
+        backbone = Backbone(
+            model.backbone, dimension, model.hidden, classes, model.layers, model.dropout, config.dance.skip
+        )
+        return DanceModel(backbone, dimension, model.hidden, classes, bypass_scales(config))
 
     return seeded(build, derive_seed(config.seed, "initial model"))

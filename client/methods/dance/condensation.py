@@ -40,7 +40,7 @@ def forward(model: DanceModel, local: LocalGraph) -> Forward:
     """Run the backbone on (A, t)."""
     backbone = model.backbone
     g = backbone.hidden(local.graph.x, local.adjacency)
-    logits = backbone.layers[-1](g, local.adjacency)
+    logits = backbone.classify(g, local.graph.x, local.adjacency)
     return Forward(g, logits, prediction_entropy(logits.softmax(1)))
 
 

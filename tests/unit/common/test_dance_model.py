@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from common.config import RunConfig
-from common.models.dance import Views, bypass_views, initial_dance_model, unit_mean_square
+from common.models.dance import Views, bypass_scales, initial_dance_model, unit_mean_square
 from common.models.parameters import fingerprint, parameters_of
 
 DIM, HIDDEN, CLASSES = 6, 4, 3
@@ -27,7 +27,7 @@ def rows(*shape: int, seed: int = 0) -> torch.Tensor:
 )
 def test_bypass_views_are_counted(propagated: int, document: bool, views: int) -> None:
     settings = config(dance__propagated=propagated, dance__document=document)
-    assert bypass_views(settings) == views
+    assert len(bypass_scales(settings)) == views
     assert initial_dance_model(settings, DIM, CLASSES).bypass_scale.shape == (views, DIM)
 
 
