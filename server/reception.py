@@ -85,7 +85,7 @@ class Reception:
             standing.agreement = majority(told)
             standing.state = self.method.begin(standing.agreement, self.config)
         assert standing.state is not None
-        start = fingerprint(standing.state.section("model"))
+        start = fingerprint(standing.state.section("model")) if told and standing.round == 0 else ""
         for client, own in told.items():
             reason = disagreement(own, standing.agreement)
             initial = replies[client].content.values.get("initial")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
-from flwr.app import Message
+from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 
 from common.config import RunConfig
@@ -83,9 +83,10 @@ class Exchange:
         """One exchange with the given nodes."""
         start = time.monotonic()
         result = Exchanged()
+        written: dict[Hashable, ArrayRecord] = {}
         messages = [
             Message(
-                encode(instruction),
+                encode(instruction, written),
                 dst_node_id=node,
                 message_type="evaluate" if instruction.phase in SCORING_PHASES else "train",
                 ttl=deadline + 60,

@@ -50,7 +50,7 @@ class DanceModel(nn.Module):
         dimension: d of the text vectors.
         hidden: h of the backbone's hidden state.
         classes: number of classes C.
-        bypass_scales: initial scale of each vector that joins the fusion beside the evidence.
+        bypass_scales: for each vector that joins the fusion beside the evidence, its scale at the start.
     """
 
     def __init__(
@@ -65,7 +65,8 @@ class DanceModel(nn.Module):
         self.graph_projection = nn.Linear(hidden, dimension, bias=False)
         self.text_projection = nn.Linear(dimension, dimension, bias=False)
         self.gate = nn.Linear(hidden + dimension, 1)
-        self.bypass_scale = nn.Parameter(torch.tensor(bypass_scales).view(-1, 1).repeat(1, dimension))
+        width = len(bypass_scales) * dimension
+        self.bypass_projection = nn.Linear(width, dimension, bias=False) if width else None
         self.norm = nn.LayerNorm(dimension)
         self.fused_head = nn.Linear(dimension, classes)
         self.graph_head = nn.Linear(hidden, classes)
@@ -74,6 +75,9 @@ class DanceModel(nn.Module):
             self.norm.weight.fill_(1 / math.sqrt(dimension))
             self.text_projection.weight.copy_(torch.eye(dimension))
             self.graph_projection.weight.mul_(0.1)
+            if self.bypass_projection is not None:
+                blocks = torch.cat([scale * torch.eye(dimension) for scale in bypass_scales], dim=1)
+                self.bypass_projection.weight.mul_(0.3).add_(blocks)
 
     def neighbour_queries(self, g: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows hidden"]:
         """W_q g of Eq. 5."""
@@ -88,11 +92,12 @@ class DanceModel(nn.Module):
         return self.chunk_query(unit_mean_square(g)) * math.sqrt(self.chunk_query.out_features)
 
     def fuse(self, views: Views) -> Float[Tensor, "rows dim"]:
-        """x = LN(W_g g + a W_t t' + Σ_k s_k ⊙ bypass_k) with a = σ(w · [g ‖ t']), Eq. 10 with bypass views."""
+        """x = LN(W_g g + a W_t t' + W_b bypass) with a = σ(w · [g ‖ t']), Eq. 10 with bypass views."""
         share = torch.sigmoid(self.gate(torch.cat([views.graph, views.text], dim=1)))
         fused = self.graph_projection(views.graph) + share * self.text_projection(views.text)
-        bypass = torch.einsum("rvd,vd->rd", views.bypass, self.bypass_scale)
-        return self.norm(fused + bypass)
+        if self.bypass_projection is not None:
+            fused = fused + self.bypass_projection(views.bypass.flatten(1))
+        return self.norm(fused)
 
 
 def bypass_scales(config: RunConfig) -> tuple[float, ...]:

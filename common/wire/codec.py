@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -17,6 +17,7 @@ import safetensors.torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, no_object_id_recompute
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+from torch import Tensor
 
 from common.errors import WireError
 from common.wire.records import SCHEMA_VERSION, Content, Instruction, Json, Letter, Reply
@@ -30,20 +31,31 @@ LARGEST_INTEGER = 2**63 - 1
 R = TypeVar("R", Instruction, Reply)
 
 
-def encode(record: Instruction | Reply) -> RecordDict:
-    """A record as the content of a Flower message."""
+def encode(record: Instruction | Reply, written: dict[Hashable, ArrayRecord] | None = None) -> RecordDict:
+    """A record as the content of a Flower message.
+
+    Args:
+        record: what is sent.
+        written: tensors that were written before, to be shared by the messages of one exchange; the same
+            tensor objects under the same names are then serialised and hashed once.
+    """
     fields = {name: value for name, value in vars(record).items() if name != "content"}
     header = {"kind": type(record).__name__, **fields, "values": dict(record.content.values)}
     records = RecordDict({HEADER: _header(header, record.content.letters)})
     if record.content.tensors:
-        # Copies, because safetensors refuses tensors that share memory, as a model and its average may at first.
-        ordered = {
-            name: value.detach().cpu().contiguous().clone() for name, value in record.content.tensors.items()
-        }
-        blob = safetensors.torch.save(ordered)
-        array = Array(dtype="uint8", shape=(len(blob),), stype=STYPE, data=blob)
-        records[TENSORS] = ArrayRecord({"blob": array})
+        written = {} if written is None else written
+        key = tuple((name, id(value)) for name, value in record.content.tensors.items())
+        if key not in written:
+            written[key] = _written(record.content.tensors)
+        records[TENSORS] = written[key]
     return records
+
+
+def _written(tensors: Mapping[str, Tensor]) -> ArrayRecord:
+    # Copies, because safetensors refuses tensors that share memory, as a model and its average may at first.
+    owned = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    blob = safetensors.torch.save(owned)
+    return ArrayRecord({"blob": Array(dtype="uint8", shape=(len(blob),), stype=STYPE, data=blob)})
 
 
 def _header(header: Mapping[str, Any], letters: tuple[Letter, ...]) -> ConfigRecord:

@@ -28,7 +28,8 @@ def rows(*shape: int, seed: int = 0) -> torch.Tensor:
 def test_bypass_views_are_counted(propagated: int, document: bool, views: int) -> None:
     settings = config(dance__propagated=propagated, dance__document=document)
     assert len(bypass_scales(settings)) == views
-    assert initial_dance_model(settings, DIM, CLASSES).bypass_scale.shape == (views, DIM)
+    projection = initial_dance_model(settings, DIM, CLASSES).bypass_projection
+    assert (projection.weight.shape == (DIM, views * DIM)) if views else projection is None
 
 
 def test_rows_get_a_root_mean_square_of_one_and_zero_stays_zero() -> None:
@@ -43,12 +44,12 @@ def test_fusion_is_the_formula() -> None:
     model = initial_dance_model(config(), DIM, CLASSES)
     views = Views(rows(5, HIDDEN, seed=1), rows(5, DIM, seed=2), rows(5, 4, DIM, seed=3))
     with torch.no_grad():
-        model.bypass_scale.copy_(rows(4, DIM, seed=4))
+        model.bypass_projection.weight.copy_(rows(DIM, 4 * DIM, seed=4))
         gate = torch.cat([views.graph, views.text], 1) @ model.gate.weight.T + model.gate.bias
         total = views.graph @ model.graph_projection.weight.T
         total = total + gate.sigmoid() * (views.text @ model.text_projection.weight.T)
-        for k in range(4):
-            total = total + model.bypass_scale[k] * views.bypass[:, k]
+        for k, weight in enumerate(model.bypass_projection.weight.split(DIM, dim=1)):
+            total = total + views.bypass[:, k] @ weight.T
         centred = total - total.mean(1, keepdim=True)
         normal = centred / (centred.square().mean(1, keepdim=True) + model.norm.eps).sqrt()
         torch.testing.assert_close(model.fuse(views), normal * model.norm.weight + model.norm.bias)
