@@ -40,13 +40,13 @@ def client_app(opener: OpenSession) -> ClientApp:
         from common.wire.codec import decode_instruction, encode
 
         try:
-            reply = opener(context).respond(decode_instruction(message.content))
+            content = encode(opener(context).respond(decode_instruction(message.content)))
         except Exception as error:
             # An error's text may quote the institution's data: it stays in the local log.
             LOGGER.error("%s", error, exc_info=not isinstance(error, FedtagError))
             reason = f"{type(error).__name__}; the site's own log says more"
             return Message(Error(CLIENT_EXCEPTION, reason), reply_to=message)
-        return Message(encode(reply), reply_to=message)
+        return Message(content, reply_to=message)
 
     app.train()(answer)
     app.evaluate()(answer)

@@ -16,7 +16,7 @@ from client.data.splitting import parse_split, resplit
 from client.data.writing import write_folder
 from client.site import Site, check_name
 from common.config import RunConfig
-from common.errors import ConfigError
+from common.errors import ConfigError, DataError
 
 SEPARATOR = ";"
 COMPLETE = ".complete"
@@ -25,7 +25,7 @@ POOLED_NAME = "all"
 
 def cache_folder() -> Path:
     """Where simulated sites keep encoded texts: FEDTAG_CACHE, or ~/.cache/fedtag."""
-    return Path(os.environ.get("FEDTAG_CACHE", Path.home() / ".cache" / "fedtag"))
+    return Path(os.environ.get("FEDTAG_CACHE") or Path.home() / ".cache" / "fedtag")
 
 
 def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
@@ -44,6 +44,12 @@ def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
             names = [folder.name for folder in _write(config, destination)]
             (destination / COMPLETE).write_text("\n".join(names), encoding="utf-8")
     names = (destination / COMPLETE).read_text(encoding="utf-8").split("\n")
+    missing = [name for name in names if not (destination / name / "meta.json").is_file()]
+    if missing:
+        raise DataError(
+            f"{destination} has lost the data of {', '.join(missing)}: restore the folder, or remove all of "
+            f"{destination} to make the sites anew"
+        )
     return tuple(
         Site(name, destination / name, destination / name, cache_folder(), config.device) for name in names
     )
@@ -60,7 +66,7 @@ def simulated_site(node: Mapping[str, object], config: RunConfig) -> Site:
             "this SuperNode has no data: start it with --node-config \"data='/path/to/folder'\""
         )
     if not config.data.sites and not config.out:
-        home = Path(os.environ.get("FEDTAG_HOME", Path.home() / ".fedtag"))
+        home = Path(os.environ.get("FEDTAG_HOME") or Path.home() / ".fedtag")
         destination = home / "sites" / config.digest()[:16]
     else:
         destination = Path(config.data.sites or Path(config.out) / "sites")

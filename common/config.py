@@ -112,11 +112,16 @@ class RunConfig(Section):
         """Dotted keys as in Flower's run configuration."""
         return flatten(self.to_nested())
 
-    def digest(self) -> str:
-        """SHA-256 of the settings that decide results; where they run and are written does not count."""
+    def decisive(self) -> dict[str, Scalar]:
+        """The settings that decide results; where they run and are written does not count."""
         flat = self.to_flat()
         for key in ("out", "resume", "device", "data.sites"):
             del flat[key]
+        return flat
+
+    def digest(self) -> str:
+        """SHA-256 of the settings that decide results."""
+        flat = self.decisive()
         return hashlib.sha256(json.dumps(flat, sort_keys=True).encode()).hexdigest()
 
 

@@ -6,6 +6,7 @@
     ├── WeightsError       an encoder or language model is missing or is not the file it claims to be
     ├── WireError          a message does not have the agreed form
     ├── QuorumError        too few clients answered
+    ├── DivergenceError    local training left the finite numbers
     ├── RunError           a run directory or checkpoint cannot be used
     └── DeploymentError    a Flower process did not start or did not do what was asked
 
@@ -53,6 +54,10 @@ class WireError(FedtagError):
 
 class QuorumError(FedtagError):
     """Too few clients answered, even after the retries."""
+
+
+class DivergenceError(FedtagError):
+    """Local training left the finite numbers."""
 
 
 class RunError(FedtagError):

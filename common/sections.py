@@ -23,6 +23,7 @@ class Section(BaseModel):
         alias_generator=lambda name: name.replace("_", "-"),
         populate_by_name=True,
         allow_inf_nan=False,
+        strict=True,
     )
 
 

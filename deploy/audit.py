@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from client.data.folder import read_folder
 from client.data.text_graph import TextGraph
+from client.evidence.completeness import completeness_violations
 from client.evidence.packs import EvidencePack, available_rounds, latest, read_packs
 from client.evidence.page import write_page
 from client.evidence.terminal import evidence_view
@@ -85,16 +86,20 @@ def audit_run(path: Path, client: str | None, round_number: int | None) -> list[
         if client not in names:
             raise RunError(f"client {client} has no evidence in {path}; choose {', '.join(names)}")
         sites = [path / SITES / client]
-    released = directory.read_model_card().get("round") if round_number is None else round_number
+    card = directory.read_model_card()
+    released = card.get("round") if round_number is None else round_number
     audited = []
     for site in sites:
         rounds = available_rounds(site / EVIDENCE)
         wanted = released if round_number is not None or released in rounds else rounds[-1]
-        audited.append(audit_site(site, site, wanted, budgets))
+        model = card.get("fingerprint") if wanted == card.get("round") else None
+        audited.append(audit_site(site, site, wanted, budgets, model))
     return audited
 
 
-def audit_site(workspace: Path, data: Path, round_number: int | None, budgets: Budgets) -> Audited:
+def audit_site(
+    workspace: Path, data: Path, round_number: int | None, budgets: Budgets, model: str | None = None
+) -> Audited:
     """One institution's evidence, of the latest round unless another one is asked for.
 
     Args:
@@ -102,6 +107,7 @@ def audit_site(workspace: Path, data: Path, round_number: int | None, budgets: B
         data: the folder with nodes and edges, often the same.
         round_number: of the evidence.
         budgets: of the run.
+        model: fingerprint that the evidence must name, if it is that of the released model.
     """
     evidence = workspace / EVIDENCE
     if round_number is None:
@@ -116,6 +122,9 @@ def audit_site(workspace: Path, data: Path, round_number: int | None, budgets: B
     graph = read_folder(data, require_training=False).graph
     verification = verify(packs, graph.node_ids, graph.texts, budgets.hops, budgets.chunks)
     number = int(file.stem.rpartition("-")[2])
+    edges = [(source, target) for source, target in graph.edges.tolist()]
+    whole = completeness_violations(packs, number, graph.node_ids, edges, model)
+    verification = replace(verification, violations=(*whole, *verification.violations))
     return Audited(workspace.resolve().name, graph, packs, number, budgets, verification)
 
 

@@ -35,8 +35,9 @@ def notices() -> Console:
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """One line of text, never broken by us."""
-    console.print(Text(text, style=style), soft_wrap=True)
+    """One line of text, never broken by us; control characters of foreign names cannot reach the terminal."""
+    visible = "".join(char if char in "\n\t" or char.isprintable() else "\ufffd" for char in text)
+    console.print(Text(visible, style=style), soft_wrap=True)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Being stopped from outside: Ctrl-C and SIGTERM end a run in order."""
+"""Being stopped from outside: Ctrl-C, SIGTERM and SIGHUP end a run in order."""
 
 from __future__ import annotations
 
@@ -10,26 +10,32 @@ from types import FrameType
 
 INTERRUPTED = 130
 TERMINATED = 143
+ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class TerminatedError(BaseException):
-    """SIGTERM arrived. Like KeyboardInterrupt it is no Exception, so that no handler of errors holds it up."""
+    """SIGTERM or SIGHUP arrived.
+
+    Like KeyboardInterrupt it is no Exception, so that no handler of errors holds it up.
+    """
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Raise TerminatedError in the main thread when SIGTERM arrives, so that contexts are left in order."""
+    """Raise TerminatedError in the main thread on SIGTERM or SIGHUP (a closed terminal), to leave contexts in order."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
         # A second signal while contexts are being left must not cut them short.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for each in ENDING:
+            signal.signal(each, signal.SIG_IGN)
         raise TerminatedError
 
-    earlier = signal.signal(signal.SIGTERM, stop)
+    earlier = {each: signal.signal(each, stop) for each in ENDING}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, earlier)
+        for each, handler in earlier.items():
+            signal.signal(each, handler)

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from common.errors import ConfigError
+
 RUN = "The run"
 DATA = "The data"
 
@@ -109,6 +111,10 @@ def named_options(
 ) -> dict[str, Any]:
     """The named options that were given, by setting; several folders are as many clients."""
     sources = data or []
+    if not all(source.strip() for source in sources):
+        raise ConfigError("--data is empty: name a folder, a .npz graph, a public set, or pydocs")
+    if method is not None and not method.strip():
+        raise ConfigError("--method is empty: use isolated, centralised, fedavg or dance")
     options = {
         "method": method,
         "data.source": ";".join(sources) or None,

@@ -61,6 +61,7 @@ def prepare(config: RunConfig) -> PreparedRun:
     """
     check_device(config.device)
     out = Path(config.out).absolute()
+    config = _with_absolute_sources(config)
     if out.exists():
         RunDirectory(out)
     home = next(parent for parent in out.parents if parent.is_dir())
@@ -108,6 +109,13 @@ def check_device(name: str) -> None:
         count = torch.cuda.device_count()
         here = f"cpu, cuda:0 to cuda:{count - 1}" if count else "cpu only"
         raise ConfigError(f"device '{name}' is not on this machine, which has {here}; use auto") from error
+
+
+def _with_absolute_sources(config: RunConfig) -> RunConfig:
+    """The same sources by paths that hold from any folder, so that a run can go on from another one."""
+    sources = [source.strip() for source in config.data.source.split(SEPARATOR)]
+    absolute = [str(Path(source).absolute()) if Path(source).exists() else source for source in sources]
+    return RunConfig.from_flat({**config.to_flat(), "data.source": SEPARATOR.join(absolute)})
 
 
 def _placed(settings: Mapping[str, object], out: Path, resume: bool) -> RunConfig:

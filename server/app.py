@@ -24,7 +24,7 @@ def main(grid: Grid, context: Context) -> None:
 
     log_to_stderr()
     config = RunConfig.from_flat(context.run_config)
-    home = Path(os.environ.get("FEDTAG_HOME", Path.home() / ".fedtag"))
+    home = Path(os.environ.get("FEDTAG_HOME") or Path.home() / ".fedtag")
     path = Path(config.out) if config.out else home / "runs" / f"{config.method}-{context.run_id}"
     LOGGER.info("results go to %s", path)
     Rounds(grid, config, RunDirectory(path, resume=config.resume), LineProgress()).run()

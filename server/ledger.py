@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from common.scores import Tally, pooled
@@ -34,6 +34,17 @@ class Traffic:
 
     up: int = 0
     down: int = 0
+
+
+@dataclass
+class Exchanged:
+    """What came of one exchange: replies and reasons of failure by node, bytes on the wire, seconds."""
+
+    replies: dict[int, Reply] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
+    bytes_up: int = 0
+    bytes_down: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)

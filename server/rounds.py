@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
 
 from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
@@ -21,6 +20,7 @@ from common.wire.codec import decode_reply, encode, pack
 from common.wire.records import Content, Instruction, Reply, prefixed
 from server.conclusion import conclude
 from server.ledger import (
+    Exchanged,
     Traffic,
     add_durations,
     client_rows,
@@ -39,17 +39,6 @@ from server.tracking.checkpoint import CheckpointFolder
 from server.tracking.rows import Summary
 from server.tracking.run_directory import RunDirectory
 from server.tracking.tensorboard import ScalarLog
-
-
-@dataclass
-class Exchanged:
-    """What came of one exchange: replies and reasons of failure by node, bytes on the wire, seconds."""
-
-    replies: dict[int, Reply] = field(default_factory=dict)
-    failures: dict[int, str] = field(default_factory=dict)
-    bytes_up: int = 0
-    bytes_down: int = 0
-    seconds: float = 0.0
 
 
 class Exchange:
@@ -146,7 +135,7 @@ class Rounds:
         self.method = server_method(config.method)
         self.paths = self.method.scoring_paths(config)
         self.reception = Reception(self.method, config)
-        self.checkpoints = CheckpointFolder(directory.path / "checkpoint", {"digest": config.digest()})
+        self.checkpoints = CheckpointFolder(directory.path / "checkpoint", config.decisive())
         self.standing = Standing()
         self.closing = Traffic()
 
@@ -155,13 +144,17 @@ class Rounds:
 
         Raises:
             QuorumError: when too few clients answer; the checkpoint then holds the last complete round.
+            RunError: when another process writes the directory, or no client can train.
         """
-        restored = Standing.load(self.checkpoints)
+        with self.directory.exclusively():
+            return self._run()
+
+    def _run(self) -> Summary:
+        restored = Standing.resumed(self.checkpoints, self.directory)
         if restored is not None:
             self.standing, note = restored
             if note:
                 self.progress.note(note)
-            self.directory.truncate_after(self.standing.round - 1)
         self.directory.write_config(self.config.to_nested())
         self.progress.begin(self.config.rounds, self.standing.round)
         if restored is not None and self.config.train.client_fraction < 1:
@@ -205,6 +198,12 @@ class Rounds:
         standing.pending = training_row(round_number, replies, failures, seconds, traffic, empty)
         standing.weights, standing.failures, standing.round = weights, failures, round_number
         standing.save(self.checkpoints)
+        if round_number == 1 and not any(
+            reply.content.values["sizes"]["train_nodes"] for reply in replies.values()
+        ):
+            self.progress.note(
+                "no client has a training node, so nothing is learned: give nodes a split, or --split"
+            )
         self.progress.advance(standing.pending)
 
     def _score_pending(

@@ -9,11 +9,13 @@ from typing import Any
 
 from torch import Tensor
 
+from common.errors import RunError
 from common.wire.records import Content, prefixed
 from server.ledger import PooledScores, row_to_state
 from server.methods.registry import Agreement, ServerState
 from server.tracking.checkpoint import CheckpointFolder
 from server.tracking.rows import RoundRow
+from server.tracking.run_directory import RunDirectory
 
 MOST_TOKENS = 10**15
 
@@ -81,6 +83,29 @@ class Standing:
             "tokens": self.tokens,
         }
         folder.save(self.round, tensors, values)
+
+    @classmethod
+    def resumed(cls, folder: CheckpointFolder, directory: RunDirectory) -> tuple[Standing, str | None] | None:
+        """Where the run in a directory stands; later results are dropped. None if it has just begun.
+
+        Raises:
+            RunError: if the checkpoint is gone or rows are missing, so that the run cannot go on as it was.
+        """
+        found = cls.load(folder)
+        if found is None:
+            if directory.read_rounds():
+                raise RunError(
+                    f"{folder.path} is gone, so the run cannot go on; start anew with another --out"
+                )
+            return None
+        directory.truncate_after(found[0].round - 1)
+        rounds = [row.round for row in directory.read_rounds()]
+        if rounds != list(range(1, found[0].round)):
+            raise RunError(
+                f"metrics.jsonl in {directory.path} does not hold rounds 1 to {found[0].round - 1}, one row each; "
+                "restore it, or start anew with another --out"
+            )
+        return found
 
     @classmethod
     def load(cls, folder: CheckpointFolder) -> tuple[Standing, str | None] | None:

@@ -22,6 +22,10 @@ EDGE_COLUMNS = ("src", "dst", "weight")
 CROSS_COLUMNS = ("src", "dst", "peer", "weight")
 
 
+LARGEST_FEATURE = 1e6
+"""Beyond this, products of a few layers leave the float32 numbers."""
+
+
 @dataclass(frozen=True)
 class Repairs:
     """What reading put right or took note of, without dropping a node.
@@ -211,7 +215,7 @@ def _features(path: Path, nodes: Table | None, problems: Problems) -> NDArray[np
         return None
     try:
         values = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, MemoryError) as error:
         problems.add(
             f"{path.name}: is not a readable array ({shown(str(error))}); save float32 with numpy.save."
         )
@@ -232,4 +236,9 @@ def _features(path: Path, nodes: Table | None, problems: Problems) -> NDArray[np
         single = np.ascontiguousarray(values, dtype=np.float32)
     bad = np.flatnonzero(~np.isfinite(single).all(axis=1)) + 1
     problems.add_rows(path.name, "there is a NaN or infinite value", bad, "replace it by a finite number")
+    with np.errstate(invalid="ignore"):
+        large = np.flatnonzero((np.isfinite(single) & (np.abs(single) > LARGEST_FEATURE)).any(axis=1)) + 1
+    problems.add_rows(
+        path.name, f"there is a value beyond ±{LARGEST_FEATURE:g}", large, "scale the features down"
+    )
     return single

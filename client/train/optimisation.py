@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from common.errors import DivergenceError
+
 
 @dataclass(frozen=True)
 class Training:
@@ -41,6 +43,9 @@ def optimise(
         stepper: optimiser over the model's parameters.
         epochs: at least 1.
         prox_mu: at least 0.
+
+    Raises:
+        DivergenceError: if the loss is not finite.
     """
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     start = [parameter.detach().clone() for parameter in trainable] if prox_mu else []
@@ -52,6 +57,11 @@ def optimise(
         if prox_mu:
             distance = sum(((w - w0) ** 2).sum() for w, w0 in zip(trainable, start, strict=True))
             objective = value + prox_mu / 2 * distance
+        if not bool(torch.isfinite(objective)):
+            raise DivergenceError(
+                f"training diverged (the loss is {float(objective.detach())}): lower train.learning-rate, "
+                "train.weight-decay or train.prox-mu, or scale the features down"
+            )
         objective.backward()
         stepper.step()
     return Training(float(value.detach()), epochs)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import safetensors
 import safetensors.torch
 import tomli_w
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from common.errors import RunError
@@ -77,6 +79,22 @@ class RunDirectory:
         run = cls.__new__(cls)
         run.path = Path(path)
         return run
+
+    @contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """Keep other processes from writing the run; the lock ends with the process, however it ends.
+
+        Raises:
+            RunError: another process has it.
+        """
+        try:
+            lock = FileLock(self.path / ".lock", timeout=0)
+            with lock:
+                yield
+        except Timeout as error:
+            raise RunError(
+                f"another process is writing {self.path}; wait for it, or stop it first"
+            ) from error
 
     @property
     def finished(self) -> bool:
