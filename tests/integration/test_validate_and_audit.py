@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,20 +22,28 @@ def site(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Path:
     return write_feature_folder(tmp_path / "site-a")
 
 
-def write_evidence(site: Path, round_number: int, changed: bool = False) -> None:
-    text = "text of node 3"
-    pack = EvidencePack(
-        node=3,
-        kind="core",
+def pack_of(node: int, round_number: int, model: str) -> EvidencePack:
+    return EvidencePack(
+        node=node,
+        kind="scored",
         round=round_number,
         prediction="a",
         confidence=0.75,
         label="a",
-        neighbours=(SelectedNeighbour(3, 0, 1.0),),
-        chunks=(SelectedChunk(3, 0, 4, 1.0, text_digest("other" if changed else text)),),
-        model="0" * 64,
+        neighbours=(SelectedNeighbour(node, 0, 1.0),),
+        chunks=(SelectedChunk(node, 0, 4, 1.0, text_digest(f"text of node {node}")),),
+        model=model,
     )
-    write_packs(site / "evidence", round_number, [pack])
+
+
+def write_evidence(
+    site: Path,
+    round_number: int,
+    model: str = "0" * 64,
+    change: Callable[[list[EvidencePack]], list[EvidencePack]] = list,
+) -> None:
+    packs = [pack_of(node, round_number, model) for node in range(60)]
+    write_packs(site / "evidence", round_number, change(packs))
 
 
 def test_validate_describes_a_good_folder(site: Path) -> None:
@@ -65,7 +74,7 @@ def test_audit_of_a_site(site: Path) -> None:
     write_evidence(site, 12)
     result = fedtag("audit", site)
     assert result.exit_code == 0, result.stderr
-    assert "site-a, round 12: 1 packs verified, every span is literal" in result.stdout
+    assert "site-a, round 12: 60 packs verified, every span is literal" in result.stdout
     page = site / "audit-site-a.html"
     assert "Evidence of site-a, round 12" in page.read_text(encoding="utf-8")
     page.unlink()
@@ -74,9 +83,9 @@ def test_audit_of_a_site(site: Path) -> None:
     assert "predicted a" in result.stdout
     assert "verified" in result.stdout
     assert not page.exists()
-    result = fedtag("audit", site, "--node", 4)
+    result = fedtag("audit", site, "--node", 60)
     assert result.exit_code == 1
-    assert "node 4 has no evidence at site-a in round 12: name one that has, for example 3" in result.stderr
+    assert "node 60 has no evidence at site-a in round 12: name one that has, for example 0" in result.stderr
     result = fedtag("audit", site, "--round", 5)
     assert result.exit_code == 1
     assert "has no evidence of round 5; it has 3, 12" in result.stderr
@@ -91,12 +100,30 @@ def test_audit_with_evidence_elsewhere_and_other_budgets(site: Path, tmp_path: P
     assert page.is_file()
 
 
-def test_changed_text_is_a_violation(site: Path) -> None:
-    write_evidence(site, 1, changed=True)
+def with_third(**changes: object) -> Callable[[list[EvidencePack]], list[EvidencePack]]:
+    return lambda packs: [replace(pack, **changes) if pack.node == 3 else pack for pack in packs]
+
+
+FAULTS = {
+    "SHA-256": with_third(chunks=(SelectedChunk(3, 0, 4, 1.0, text_digest("other")),)),
+    "60 of 60 nodes have no evidence": lambda packs: [],
+    "1 of 60 nodes have no evidence, for example 0": lambda packs: packs[1:],
+    "node 0 has 2 packs": lambda packs: [packs[0], *packs],
+    "name 2 different models": with_third(model="1" * 64),
+    "is no probability": with_third(confidence=5.0),
+    "is not adjacent": with_third(
+        neighbours=(SelectedNeighbour(3, 0, 1.0), SelectedNeighbour(3, 1, 1.0)),
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", FAULTS)
+def test_each_fault_of_the_evidence_is_a_violation(site: Path, sentence: str) -> None:
+    write_evidence(site, 1, change=FAULTS[sentence])
     result = fedtag("audit", site)
     assert result.exit_code == 1
     assert "1 violations" in result.stdout
-    assert "SHA-256" in result.stderr
+    assert sentence in result.stderr
 
 
 def test_audit_of_a_run_is_at_the_released_model(site: Path, tmp_path: Path) -> None:
@@ -109,12 +136,13 @@ def test_audit_of_a_run_is_at_the_released_model(site: Path, tmp_path: Path) -> 
     result = fedtag("audit", out)
     assert result.exit_code == 1
     assert "has no evidence in sites/" in result.stderr
-    released = json.loads((out / "model.json").read_text())["round"]
+    card = json.loads((out / "model.json").read_text())
+    released = card["round"]
     for round_number in (released, 99):
-        write_evidence(out / "sites" / "all", round_number)
+        write_evidence(out / "sites" / "all", round_number, card["fingerprint"])
     result = fedtag("audit", out)
     assert result.exit_code == 0, result.stderr
-    assert f"all, round {released}: 1 packs verified" in result.stdout
+    assert f"all, round {released}: 60 packs verified" in result.stdout
     assert (out / "audit-all.html").is_file()
     assert "fedtag audit" in fedtag("simulate", "--resume", out).stdout
     result = fedtag("audit", out, "--client", "client-07")
