@@ -17,6 +17,10 @@ NAME = re.compile(r"[A-Za-z_][\w.]*")
 PARAMETERS = {"parameters", "other parameters", "attributes", "returns", "yields"}
 
 
+PRINTED_SET = re.compile(r"\{('[^'{}]*'(?:, '[^'{}]*')+)\}")
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
 @dataclass(frozen=True)
 class Docstring:
     """Text without signature, See Also, Examples and References; and names that the docstring refers to."""
@@ -30,7 +34,16 @@ class Docstring:
         raw = getattr(value, "__doc__", None)
         if not isinstance(raw, str):
             return cls("", ())
-        return parse_docstring(inspect.cleandoc(raw), str(getattr(value, "__name__", "")))
+        return parse_docstring(reproducible(inspect.cleandoc(raw)), str(getattr(value, "__name__", "")))
+
+
+def reproducible(doc: str) -> str:
+    """The docstring without what changes from process to process: addresses, and the order of printed sets."""
+
+    def in_order(match: re.Match[str]) -> str:
+        return "{" + ", ".join(sorted(match[1].split(", "))) + "}"
+
+    return PRINTED_SET.sub(in_order, ADDRESS.sub("", doc))
 
 
 def parse_docstring(doc: str, name: str) -> Docstring:

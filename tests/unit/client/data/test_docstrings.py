@@ -4,7 +4,7 @@ import inspect
 
 import scipy.special
 
-from client.data.docstrings import Docstring, parse_docstring
+from client.data.docstrings import Docstring, parse_docstring, reproducible
 
 EXAMPLE = inspect.cleandoc("""
     f(x, y, /, out=None,
@@ -63,3 +63,9 @@ def test_signature_of_a_ufunc_is_left_out():
 
 def test_absent_docstring():
     assert Docstring.of(lambda: None) == Docstring("", ())
+
+
+def test_printed_sets_and_addresses_do_not_change_from_process_to_process() -> None:
+    one = "Arguments ``{'b', 'a', 'c'}`` and <f at 0x7f00aa10> in {'x': 1}."
+    other = "Arguments ``{'c', 'b', 'a'}`` and <f at 0x55ee> in {'x': 1}."
+    assert reproducible(one) == reproducible(other) == "Arguments ``{'a', 'b', 'c'}`` and <f> in {'x': 1}."

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
 import sys
 import warnings
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,3 +122,22 @@ def test_packages_that_are_not_there():
         read_pydocs(["scipy", "no_such_package"])
     with pytest.raises(DataError, match="No sub-package of jinja2"):
         read_pydocs(["jinja2"])
+
+
+def test_the_graph_is_the_same_in_every_process() -> None:
+    program = (
+        "import hashlib; from client.data.pydocs import read_pydocs; g = read_pydocs().graph; "
+        "print(hashlib.sha256(repr((g.node_ids, g.texts, g.edges.tolist())).encode()).hexdigest())"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).resolve().parents[4],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
