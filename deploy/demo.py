@@ -14,7 +14,6 @@ from deploy.simulation import next_free
 from server.report.page import write_report
 
 METHODS = ("isolated", "fedavg", "dance")
-SUMMARIES = 2
 
 
 def run_demo(
@@ -54,7 +53,6 @@ def run_demo(
                     "clients": clients,
                     "rounds": rounds,
                     "out": str(out / method),
-                    "summaries.limit": SUMMARIES if method == "dance" else 0,
                 },
                 (),
             ),

@@ -166,7 +166,10 @@ def _supervision(
             "give it a label or empty its split",
         )
     if require_training and size and not (split == TRAIN).any():
-        problems.add(f"{nodes.file}: there is no training node; set split to train for some labelled nodes.")
+        problems.add(
+            f"{nodes.file}: there is no training node; set split to train for some labelled nodes, "
+            "or draw one with --split."
+        )
     return labels, split
 
 

@@ -126,7 +126,7 @@ def test_missing_columns(folder):
 def test_no_training_node(folder):
     nodes = NODES.replace("train", "test")
     assert problems_of(folder(nodes=nodes)) == (
-        "nodes.csv: there is no training node; set split to train for some labelled nodes.",
+        "nodes.csv: there is no training node; set split to train for some labelled nodes, or draw one with --split.",
     )
     assert read_folder(folder(nodes=nodes), require_training=False).graph.num_nodes == 4
     without_split = "node_id,text,label\n1,x,ill\n2,y,well\n3,z,ill\n"
