@@ -108,12 +108,7 @@ def select_with_vectors(
         for share, keep, hop in zip(shares, evidence.kept, hops, strict=True)
     )
     chunk_weights = straight_through(chunk_shares, evidence.kept_chunks, evidence.chunks.ptr)
-    return evidence, EvidenceVectors(
-        weights,
-        chunk_weights,
-        context(model.hop_logits, hops, weights, texts.pooled),
-        weighted_sum(chunk_weights, texts.chunks, evidence.chunks),
-    )
+    return evidence, _vectors(model, texts, evidence, weights, chunk_weights)
 
 
 def _scored(
@@ -153,8 +148,19 @@ def evidence_vectors(
         torch.cat([scores, chunk_scores]), stack(*parts), torch.cat([*evidence.kept, evidence.kept_chunks])
     )
     *weights, chunk_weights = _split(joint, parts)
+    return _vectors(model, texts, evidence, tuple(weights), chunk_weights)
+
+
+def _vectors(
+    model: DanceModel,
+    texts: Texts,
+    evidence: Evidence,
+    weights: tuple[Float[Tensor, " _"], ...],
+    chunk_weights: Float[Tensor, " entries"],
+) -> EvidenceVectors:
+    """The two views of the text that weights on the candidates give."""
     return EvidenceVectors(
-        tuple(weights),
+        weights,
         chunk_weights,
         context(model.hop_logits, evidence.hops, weights, texts.pooled),
         weighted_sum(chunk_weights, texts.chunks, evidence.chunks),
