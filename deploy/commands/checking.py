@@ -1,0 +1,60 @@
+"""Commands that check a folder, a machine, or what can be set: validate, doctor, settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deploy.options import Debug
+
+
+def validate(
+    folder: Annotated[Path, typer.Argument(help="The institution's folder.", show_default=False)],
+    debug: Debug = False,
+) -> None:
+    """Check an institution's folder, offline.
+
+    Reads nodes, edges, meta.json and features; writes nothing. All problems are listed at once, and the exit
+    code is then 2.
+
+    Example: `fedtag validate /data/hospital-a`
+    """
+    from deploy.validation import validate_folder
+
+    validate_folder(folder)
+
+
+def doctor(debug: Debug = False) -> None:
+    """Say what this machine has: Python, PyTorch, devices, models, Flower, ports, disk.
+
+    Reads the bundled model files to verify them; writes nothing. The exit code is 1 if something essential
+    is missing.
+
+    Example: `fedtag doctor`
+    """
+    from deploy.doctor import examine, show_findings
+
+    if not show_findings(examine()):
+        raise typer.Exit(1)
+
+
+def list_settings(
+    toml: Annotated[
+        bool, typer.Option("--toml", help="Print [tool.flwr.app.config] of pyproject.toml.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """List every setting with its default and meaning.
+
+    Reads and writes nothing. The keys are those of --set, of --config files and of `flwr run -c`.
+
+    Example: `fedtag settings`
+    """
+    from deploy.settings import config_block, show_settings
+
+    if toml:
+        typer.echo(config_block(), nl=False)
+    else:
+        show_settings()

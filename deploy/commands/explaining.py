@@ -1,0 +1,78 @@
+"""Commands that explain what a model did: audit, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deploy.options import Debug
+
+
+def audit(
+    path: Annotated[Path, typer.Argument(help="A run directory, or a site's folder.", show_default=False)],
+    client: Annotated[str | None, typer.Option(help="One client of a run. [default: all]")] = None,
+    node: Annotated[str | None, typer.Option(help="Show one node's evidence here.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the page here. [default: PATH/audit-CLIENT.html]")
+    ] = None,
+    round_number: Annotated[
+        int | None, typer.Option("--round", help="Of the evidence. [default: of the released model]")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with nodes and edges, if the evidence lies elsewhere.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="The run's settings, if its budgets are not the defaults.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Verify the evidence of a site and show it.
+
+    Reads the evidence and the texts; writes an HTML page, unless --node shows one node only. Every quoted
+    span is compared with the site's own texts; the exit code is 1 if any does not hold. The page quotes
+    texts: it stays inside the institution.
+
+    Example: `fedtag audit runs/dance-pydocs-1 --client client-00`
+    """
+    from deploy import audit as auditing
+    from deploy.console import notices, results, say
+
+    audited = auditing.audit(path, client, data, round_number, config)
+    console = results()
+    if node is not None:
+        auditing.show_node(console, audited, node)
+    pages = auditing.page_paths(audited, path, html) if node is None or html is not None else []
+    for site, page in zip(audited, pages, strict=False):
+        auditing.write_audit_page(site, page)
+        say(console, f"page  {page}")
+    faults = 0
+    for site in audited:
+        found = site.verification
+        faults += len(found.violations)
+        verdict = "every span is literal" if found.holds else f"{len(found.violations)} violations"
+        style = "green" if found.holds else "red"
+        say(console, f"{site.name}, round {site.round}: {found.checked} packs verified, {verdict}", style)
+        for sentence in found.violations[:20]:
+            say(notices(), sentence, "red")
+    if faults:
+        raise typer.Exit(1)
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The HTML file.")] = Path("report.html"),
+    debug: Debug = False,
+) -> None:
+    """Compare runs on one HTML page.
+
+    Reads run directories, finished or not; writes one self-contained page.
+
+    Example: `fedtag report runs/fedavg-pydocs-1 runs/dance-pydocs-1 --out comparison.html`
+    """
+    from deploy.console import results, say
+    from server.report.page import write_report
+
+    write_report(runs, out)
+    say(results(), f"report  {out.absolute()}")
