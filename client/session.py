@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
@@ -39,13 +39,19 @@ class Session:
         site: where its data and its own files lie.
         config: of the run.
         work: told about long work: what is done, how much of it, of how much.
+        classes: those of a model that is to predict, where the folder may have neither labels nor classes.
     """
 
     def __init__(
-        self, site: Site, config: RunConfig, work: Callable[[str, int, int], None] | None = None
+        self,
+        site: Site,
+        config: RunConfig,
+        work: Callable[[str, int, int], None] | None = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         self.site = site
         self.work = work
+        self.classes = classes
         self.config = config
         self.timings: dict[str, float] = {}
         self.encoded: dict[str, int] = {"chunks": 0, "tokens": 0}
@@ -114,7 +120,7 @@ class Session:
     def data(self) -> TextGraph:
         """The site's folder; a client without training nodes takes part like any other."""
         with self.timed("load"):
-            return read_folder(self.site.folder, require_training=False).graph
+            return read_folder(self.site.folder, require_training=False, classes=self.classes).graph
 
     @cached_property
     def bank(self) -> TextBank:

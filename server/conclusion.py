@@ -15,6 +15,7 @@ from server.methods.registry import ServerMethod
 from server.report.page import write_report
 from server.standing import Standing
 from server.tracking.model_card import write_model_card
+from server.tracking.release import released_settings
 from server.tracking.rows import RoundRow, Summary
 from server.tracking.run_directory import RunDirectory
 
@@ -33,14 +34,13 @@ def conclude(
     summary = summarise(rows, config, method, standing, closing)
     if standing.best:
         card = {
-            "method": config.method,
             "round": standing.best_round,
             "fingerprint": fingerprint(standing.best),
             "classes": list(standing.agreement.classes),
             "dimension": standing.agreement.dimension,
             "features": standing.agreement.features,
-            "model": config.model.model_dump(by_alias=True),
-            "text": config.text.model_dump(by_alias=True),
+            "scoring": standing.best_path,
+            **released_settings(config),
         }
         directory.write_model(standing.best, card)
     directory.write_summary(summary)
@@ -76,6 +76,7 @@ def summarise(
         llm_tokens=tokens.get("llm"),
         llm_tokens_full_text=tokens.get("llm_full_text"),
         llm_tokens_two_hop=tokens.get("llm_two_hop"),
+        llm_summaries=tokens.get("llm_summaries"),
         seconds=sum(seconds),
         seconds_per_round=statistics.median(seconds) if seconds else None,
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,

@@ -32,6 +32,7 @@ class Standing:
         pending: row of that round, which waits for the scores of its model.
         weights, failures: by client, of that round.
         best_round, best_val, best: round, pooled validation accuracy and model with the best validation.
+        best_path: the way of scoring by which that model was best.
         tokens: of the encoder and the language model, summed over clients.
     """
 
@@ -46,6 +47,7 @@ class Standing:
     best_round: int | None = None
     best_val: float = -1.0
     best: Mapping[str, Tensor] = field(default_factory=dict)
+    best_path: str | None = None
     tokens: dict[str, int] = field(default_factory=dict)
 
     def consider(self, round_number: int, scores: PooledScores, model: Mapping[str, Tensor]) -> None:
@@ -57,6 +59,7 @@ class Standing:
         unchosen = val is None and self.best_val < 0
         if unchosen or (val is not None and val > self.best_val):
             self.best_round, self.best = round_number, dict(model)
+            self.best_path = scores.path
             self.best_val = self.best_val if val is None else val
 
     def count_tokens(self, told: Mapping[str, Any]) -> None:
@@ -80,6 +83,7 @@ class Standing:
             "failures": dict(self.failures),
             "best_round": self.best_round,
             "best_val": self.best_val,
+            "best_path": self.best_path,
             "tokens": self.tokens,
         }
         folder.save(self.round, tensors, values)
@@ -127,6 +131,7 @@ class Standing:
             best_round=values["best_round"],
             best_val=values["best_val"],
             best=tensors.section("best"),
+            best_path=values["best_path"],
             tokens=values["tokens"],
         )
         return standing, checkpoint.note

@@ -52,13 +52,17 @@ class FolderReading:
     repairs: Repairs
 
 
-def read_folder(path: str | Path, require_training: bool = True) -> FolderReading:
+def read_folder(
+    path: str | Path, require_training: bool = True, classes: Sequence[str] | None = None
+) -> FolderReading:
     """Reads a folder of nodes, edges and metadata.
 
     Args:
         path: the folder.
         require_training: whether a folder without a labelled training node is at fault. An institution
             wants to know; a simulated client may well have none.
+        classes: those of a model that is to predict. The folder may then lack labels and classes of its own,
+            but not have other classes.
 
     Raises:
         DataError: with every problem found, one sentence per kind, with row numbers and the remedy.
@@ -71,14 +75,14 @@ def read_folder(path: str | Path, require_training: bool = True) -> FolderReadin
     nodes_file = _only(folder, ("nodes.parquet", "nodes.csv", "nodes.jsonl"), problems)
     edges_file = _only(folder, ("edges.parquet", "edges.csv"), problems)
     cross_file = _only(folder, ("cross_edges.parquet", "cross_edges.csv"), problems, required=False)
-    meta = read_metadata(meta_file, problems) if meta_file else None
+    meta = read_metadata(meta_file, problems, classes) if meta_file else None
     nodes = read_table(nodes_file, NODE_COLUMNS, problems) if nodes_file else None
     edges = read_table(edges_file, EDGE_COLUMNS, problems) if edges_file else None
     cross = read_table(cross_file, CROSS_COLUMNS, problems) if cross_file else None
 
     ids = _node_ids(nodes, problems) if nodes is not None else None
     texts = _texts(nodes, problems) if nodes is not None else ()
-    labels, split = _supervision(nodes, meta, require_training, problems)
+    labels, split = _supervision(nodes, meta, require_training, classes is not None, problems)
     pairs, weights = _edges(edges, ids, problems)
     cross_edges, repeated_cross = _cross_edges(cross, ids, problems)
     features = _features(folder / "features.npy", nodes, problems)
@@ -144,21 +148,28 @@ def _texts(nodes: Table, problems: Problems) -> tuple[str, ...]:
 
 
 def _supervision(
-    nodes: Table | None, meta: Metadata | None, require_training: bool, problems: Problems
+    nodes: Table | None,
+    meta: Metadata | None,
+    require_training: bool,
+    to_predict: bool,
+    problems: Problems,
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     """Labels and split; a node can only be in a split if it has a label."""
     size = 0 if nodes is None else len(nodes)
     labels, split = np.full(size, -1, np.int64), np.full(size, NONE, np.int8)
     if nodes is None:
         return labels, split
-    known = not nodes.missing(("label",), problems) and meta is not None
+    if to_predict and "label" not in nodes.columns:
+        known = False
+    else:
+        known = not nodes.missing(("label",), problems) and meta is not None
     if known and meta is not None:
         before = len(problems.sentences)
         labels = checks.labels(nodes, meta.classes, problems)
         known = len(problems.sentences) == before
     if "split" in nodes.columns:
         split = checks.splits(nodes, problems)
-    if known:
+    if known and not to_predict:
         problems.add_rows(
             nodes.file,
             "a node without a label is in a split",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
@@ -20,8 +21,10 @@ class Metadata:
     directed: bool
 
 
-def read_metadata(path: Path, problems: Problems) -> Metadata | None:
+def read_metadata(path: Path, problems: Problems, agreed: Sequence[str] | None = None) -> Metadata | None:
     """Reads meta.json or tag.toml; further keys are ignored.
+
+    Where classes are agreed already, the file may leave them out but not name others.
 
     Returns None where the classes are not known, so that labels cannot be checked.
     """
@@ -43,10 +46,18 @@ def read_metadata(path: Path, problems: Problems) -> Metadata | None:
         problems.add(f"{path.name}: directed is {shown(directed)}; write true or false.")
         directed = False
     classes = content.get("classes")
+    if classes is None and agreed is not None:
+        classes = list(agreed)
     if not _are_names(classes):
         problems.add(
             f"{path.name}: classes is {shown(classes)}; list the federation's class names in the agreed order, "
             "as distinct non-empty strings."
+        )
+        return None
+    if agreed is not None and tuple(classes) != tuple(agreed):
+        problems.add(
+            f"{path.name}: classes is {shown(classes)}, but the model's classes are {', '.join(agreed)}; "
+            "use a model of this federation, or leave classes out if the nodes have no labels."
         )
         return None
     return Metadata(name, tuple(classes), directed)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from client.train.classifier import fresh_backbone, score_backbone, train_backbone
+from client.train.classifier import fresh_backbone, predict_by_backbone, score_backbone, train_backbone
 from common.models.parameters import difference, fingerprint, load_parameters, parameters_of
 from common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:
+    from client.prediction.outcome import Prediction, ReleasedModel
     from client.session import Session
 
 
@@ -47,6 +48,9 @@ class FedAvg:
                 if instruction.content.values.get("evaluate_local"):
                     tensors |= prefixed("scores", score_backbone(session, model, "local"))
         return Content(tensors, values)
+
+    def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
+        return predict_by_backbone(session, released)
 
 
 METHOD = FedAvg()

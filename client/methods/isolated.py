@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from client.train.classifier import fresh_backbone, score_backbone, train_backbone
+from client.train.classifier import fresh_backbone, predict_by_backbone, score_backbone, train_backbone
 from common.models.parameters import load_parameters, parameters_of
 from common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:
+    from client.prediction.outcome import Prediction, ReleasedModel
     from client.session import Session
 
 
@@ -30,6 +31,9 @@ class Isolated:
                 values["training"] = {"loss": training.loss, "steps": training.steps}
             session.remember(parameters_of(model), {})
         return Content(tensors, values)
+
+    def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
+        return predict_by_backbone(session, released)
 
 
 METHOD = Isolated()

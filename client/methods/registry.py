@@ -10,6 +10,7 @@ from common.errors import ConfigError
 from common.wire.records import Content, Instruction
 
 if TYPE_CHECKING:
+    from client.prediction.outcome import Prediction, ReleasedModel
     from client.session import Session
 
 
@@ -22,6 +23,13 @@ class ClientMethod(Protocol):
 
     def respond(self, instruction: Instruction, session: Session) -> Content:
         """Carry out the phase and return the contribution."""
+        ...
+
+    def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
+        """What a released model says of every node of the site, with evidence if asked for and the method has any.
+
+        Nothing is written but the cache of encoded texts.
+        """
         ...
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import safetensors
 import safetensors.torch
 import tomli_w
-from filelock import FileLock, Timeout
 from torch import Tensor
 
 from common.errors import RunError
@@ -22,6 +21,7 @@ from server.tracking.durable_files import (
     append_lines,
     drop_unfinished_line,
     encoded,
+    exclusively,
     json_text,
     keep_lines,
     read_lines,
@@ -80,6 +80,19 @@ class RunDirectory:
         run.path = Path(path)
         return run
 
+    @classmethod
+    def open_release(cls, path: Path | str) -> RunDirectory:
+        """The same; a folder with nothing but a released model will do.
+
+        Raises:
+            RunError: the folder is absent, or is neither.
+        """
+        run = cls.__new__(cls)
+        run.path = Path(path)
+        if not (run.path / MODEL_CARD).is_file():
+            require_run(run.path)
+        return run
+
     @contextmanager
     def exclusively(self) -> Iterator[None]:
         """Keep other processes from writing the run; the lock ends with the process, however it ends.
@@ -87,14 +100,8 @@ class RunDirectory:
         Raises:
             RunError: another process has it.
         """
-        try:
-            lock = FileLock(self.path / ".lock", timeout=0)
-            with lock:
-                yield
-        except Timeout as error:
-            raise RunError(
-                f"another process is writing {self.path}; wait for it, or stop it first"
-            ) from error
+        with exclusively(self.path):
+            yield
 
     @property
     def finished(self) -> bool:
@@ -189,7 +196,10 @@ class RunDirectory:
             raise RunError(
                 f"{path} is not the file whose SHA-256 is in {MODEL_CARD}; restore both from the run"
             )
-        return safetensors.torch.load(content)
+        try:
+            return safetensors.torch.load(content)
+        except safetensors.SafetensorError as error:
+            raise RunError(f"{path} is damaged ({error}); restore it from the run") from error
 
 
 def is_run(path: Path) -> bool:

@@ -1,0 +1,61 @@
+"""The command that uses a released model: predict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deploy.options import Debug
+
+
+def predict(
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN_DIR",
+            help="A run directory, or a folder with its model.safetensors and model.json.",
+            show_default=False,
+        ),
+    ],
+    folder: Annotated[
+        Path,
+        typer.Argument(help="Nodes and edges; labels, splits and classes may be absent.", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option(help="The Parquet file.")] = Path("predictions.parquet"),
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder of encoded texts. [default: FEDTAG_CACHE, or ~/.cache/fedtag]"),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0, ...")] = "auto",
+    evidence: Annotated[
+        bool,
+        typer.Option("--evidence/--no-evidence", help="Quote the texts that each prediction rests on."),
+    ] = True,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="The site's name in the run, by which neighbourhoods of more than dance.two-hop-cap nodes are "
+            "sampled. [default: the folder's]"
+        ),
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Predict the class of every node of a folder, with evidence.
+
+    Reads the released model and the folder, whose nodes need not have been in any training; writes one Parquet
+    file and, in the cache, encoded texts; nothing in the folder. A row a node: node_id, prediction, confidence,
+    the probability of each class (`p:CLASS`), the scoring path that validation chose, label and split as in the
+    folder, evidence (spans with offsets, weight, text and the SHA-256 of the whole text), neighbours. The file
+    quotes texts: it stays inside the institution. Evidence comes with dance; a run of isolated has no model to
+    predict with.
+
+    Example: `fedtag predict runs/dance-pydocs-1 /data/hospital-a --out predictions.parquet`
+    """
+    from deploy import prediction
+
+    prediction.check_out(out, folder)
+    predicted = prediction.predict(run, folder, cache, device, evidence, name, debug)
+    prediction.write_predictions(predicted, out)
+    prediction.show_predictions(predicted, out)

@@ -1,0 +1,207 @@
+"""Predicting with a released model for a folder, and saying what came of it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from numpy.typing import NDArray
+from rich.table import Table
+from rich.text import Text
+
+from client.data.text_graph import SPLIT_NAMES, TextGraph
+from client.evidence.packs import write_whole
+from client.methods.registry import client_method
+from client.prediction.outcome import Prediction, ReleasedModel
+from client.prediction.table import table_batches, table_schema
+from client.session import FOLDER_FEATURES, Session
+from client.simulated import cache_folder
+from client.site import NAME, Site
+from client.text.encoder import Encoder
+from client.train.threads import limited_threads
+from common.errors import ConfigError, DataError, RunError
+from deploy.console import results, say
+from deploy.display import display
+from deploy.simulation import check_device
+from server.methods.registry import server_method
+from server.progress import percentage
+from server.tracking.release import Release, read_release
+from server.tracking.run_directory import RunDirectory
+
+SUFFIX = ".parquet"
+CONTRACT_STEMS = ("nodes", "edges", "cross_edges")
+UNNAMED = "site"
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What was predicted for a folder, and with what."""
+
+    release: Release
+    data: TextGraph
+    prediction: Prediction
+    facts: Mapping[str, Any]
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """Position of the predicted class of every node."""
+        return self.prediction.classes.cpu().numpy()
+
+
+def predict(
+    run: Path,
+    folder: Path,
+    cache: Path | None = None,
+    device: str = "auto",
+    evidence: bool = True,
+    name: str | None = None,
+    debug: bool = False,
+) -> Predicted:
+    """Predictions for every node of a folder; only the cache of encoded texts is written.
+
+    Args:
+        run: a run directory, or a folder with model.safetensors and model.json.
+        folder: nodes and edges; labels, splits and the names of the classes may be absent.
+        cache: folder of encoded texts; that of simulations where None.
+        device: auto, cpu, cuda, ...
+        evidence: also what each prediction rests on, where the method selects texts.
+        name: of the site in the run, by which large neighbourhoods are sampled; the folder's own where None.
+        debug: show more of the log.
+
+    Raises:
+        RunError: there is no released model, or it cannot be used.
+        DataError: the folder breaks the contract, or the model was made for other classes or features.
+        ConfigError: no such device, or a name that a site cannot have.
+    """
+    check_device(device)
+    release = read_release(RunDirectory.open_release(run))
+    card, config = release.card, release.config
+    paths = server_method(config.method).scoring_paths(config)
+    if card.scoring not in paths:
+        raise RunError(
+            f"the way of scoring '{card.scoring}' in {run / 'model.json'} is none of {', '.join(paths)}; "
+            "restore the file from the run"
+        )
+    own = folder.resolve().name
+    called = name if name is not None else own if NAME.fullmatch(own) else UNNAMED
+    with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace, display(debug) as shown:
+        site = Site(called, folder, Path(workspace), cache or cache_folder(), device)
+        session = Session(site, config, shown.work(called), card.classes)
+        check_features(session, card.features)
+        dimension = session.graph.x.shape[1]
+        if dimension != card.dimension:
+            raise DataError(
+                f"{folder}: features have {dimension} numbers a node, but the model reads {card.dimension}; "
+                "use the features or the encoder that the model was trained with."
+            )
+        released = ReleasedModel(release.parameters, card.round, card.scoring)
+        with limited_threads(session.graph.x.numel()):
+            prediction = client_method(config.method).predict(released, session, evidence)
+        return Predicted(release, session.data, prediction, facts_of(release, session))
+
+
+def check_features(session: Session, wanted: str) -> None:
+    """Raise DataError where the folder's features are of another kind than the model's."""
+    found = session.bank_source
+    if found == wanted:
+        return
+    folder = session.site.folder
+    if found == FOLDER_FEATURES:
+        raise DataError(
+            f"{folder} has {FOLDER_FEATURES}, but the model reads texts by the {wanted}; "
+            f"predict on a copy of the folder without {FOLDER_FEATURES}."
+        )
+    raise DataError(
+        f"{folder} has no {FOLDER_FEATURES}, but the model was trained on features from such a file; "
+        "add it, with the same columns as in training."
+        if wanted == FOLDER_FEATURES
+        else f"the model reads features from '{wanted}', its settings name the {found}; restore model.json."
+    )
+
+
+def facts_of(release: Release, session: Session) -> dict[str, Any]:
+    """What the metadata of the table says of its making."""
+    card, config = release.card, release.config
+    facts: dict[str, Any] = {
+        "version": metadata.version("fedtag"),
+        "method": config.method,
+        "model": card.fingerprint,
+        "round": card.round,
+        "scoring": card.scoring,
+        "classes": list(card.classes),
+        "features": card.features,
+        "site": session.site.name,
+    }
+    if card.features != FOLDER_FEATURES:
+        encoder = Encoder(config.text.encoder, str(session.device), config.text.dtype)
+        facts |= {"encoder_revision": encoder.revision, "encoder_dtype": encoder.dtype}
+    return facts
+
+
+def check_out(out: Path, folder: Path) -> None:
+    """Raise ConfigError where predictions cannot be written so, before any work is done."""
+    if out.suffix != SUFFIX or out.is_dir():
+        raise ConfigError(f"--out {out}: name a file that ends with {SUFFIX}")
+    if out.stem in CONTRACT_STEMS and out.resolve().parent == folder.resolve():
+        raise ConfigError(f"--out {out} is a file of the folder itself; choose another name")
+
+
+def write_predictions(predicted: Predicted, out: Path) -> None:
+    """Write the table; it appears whole or not at all, and the same predictions give the same bytes."""
+    schema = table_schema(predicted.data, predicted.facts)
+    sink = pa.BufferOutputStream()
+    with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+        scoring = predicted.release.card.scoring
+        for batch in table_batches(predicted.data, predicted.prediction, scoring, schema):
+            writer.write_batch(batch)
+    write_whole(out, sink.getvalue().to_pybytes())
+
+
+def show_predictions(predicted: Predicted, out: Path) -> None:
+    """A few lines for a person: the model, predicted classes, accuracy where there are labels, the file."""
+    console = results()
+    card, data = predicted.release.card, predicted.data
+    method = predicted.release.config.method
+    say(console, f"model        {method}, round {card.round}, {card.fingerprint[:12]}, path {card.scoring}")
+    say(console, f"nodes        {data.num_nodes:,}, edges {len(data.edges):,}")
+    console.print(class_counts(predicted))
+    if scores := accuracies(predicted):
+        say(console, f"accuracy     {scores}")
+    if predicted.prediction.packs is not None:
+        say(console, "evidence     with quotations: the file stays inside the institution")
+    say(console, f"predictions  {out.absolute()}", "green")
+
+
+def class_counts(predicted: Predicted) -> Table:
+    """Nodes predicted and, where there are labels, labelled as each class."""
+    data, count = predicted.data, len(predicted.data.classes)
+    labelled = bool((data.labels >= 0).any())
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("class")
+    for heading in ("predicted", *(["labelled"] if labelled else [])):
+        table.add_column(heading, justify="right")
+    columns = [np.bincount(predicted.classes, minlength=count)]
+    if labelled:
+        columns.append(np.bincount(data.labels[data.labels >= 0], minlength=count))
+    for place, name in enumerate(data.classes):
+        table.add_row(Text(name), *(f"{column[place]:,}" for column in columns))
+    return table
+
+
+def accuracies(predicted: Predicted) -> str:
+    """Share of right predictions among the labelled nodes of each split, in words; empty without labels."""
+    data = predicted.data
+    right = predicted.classes == data.labels
+    parts = []
+    for code, split in [(3, SPLIT_NAMES[3]), (2, SPLIT_NAMES[2]), (1, SPLIT_NAMES[1]), (0, "other")]:
+        chosen = (data.split == code) & (data.labels >= 0)
+        if chosen.any():
+            parts.append(f"{percentage(float(right[chosen].mean()))} of {int(chosen.sum()):,} {split} nodes")
+    return ", ".join(parts)

@@ -1,0 +1,102 @@
+"""The released model of a run: its parameters, and all that must be known to predict with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import Tensor
+
+from common.config import RunConfig, flatten
+from common.errors import ConfigError, RunError
+from common.models.parameters import fingerprint
+from server.tracking.run_directory import MODEL, MODEL_CARD, RunDirectory
+
+REMEDY = "restore both files from the run"
+
+
+class Card(BaseModel):
+    """The entries of model.json that a prediction needs, beside the settings.
+
+    Args:
+        round: of the model.
+        fingerprint: of its parameters.
+        classes: in the order of the outputs.
+        dimension: of the node features.
+        features: where these come from.
+        scoring: the way of scoring that validation chose.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    round: int
+    fingerprint: str
+    classes: Annotated[tuple[str, ...], Field(min_length=1)]
+    dimension: Annotated[int, Field(ge=1)]
+    features: str
+    scoring: str
+
+
+@dataclass(frozen=True)
+class Release:
+    """A released model.
+
+    Args:
+        card: what model.json says of it.
+        config: defaults, but for the settings that decide what the model predicts.
+        parameters: of model.safetensors.
+    """
+
+    card: Card
+    config: RunConfig
+    parameters: Mapping[str, Tensor]
+
+
+def released_settings(config: RunConfig) -> dict[str, Any]:
+    """The settings that decide what a model predicts, as tables: what belongs to the model beside its parameters.
+
+    The seed is among them, because large neighbourhoods are sampled by it; nothing tells where data lies.
+    """
+    nested = config.to_nested()
+    return {name: nested[name] for name in settings_of(config.method) if name in nested}
+
+
+def settings_of(method: str) -> tuple[str, ...]:
+    """Names of these settings: common ones, and the table that is called as the method."""
+    return "method", "seed", "model", "text", method.replace("_", "-")
+
+
+def read_release(run: RunDirectory) -> Release:
+    """The released model of a run, from model.json and model.safetensors alone.
+
+    Raises:
+        RunError: there is none, or one of the files is damaged, belongs to another model or lacks something.
+    """
+    if run.finished and not (run.path / MODEL).exists():
+        raise RunError(
+            f"{run.path} is a finished run that released no model, as with the method isolated, whose models "
+            "stay with the clients; use a run of fedavg, centralised or dance"
+        )
+    parameters, entries = run.read_model(), run.read_model_card()
+    place = run.path / MODEL_CARD
+    try:
+        card = Card.model_validate(entries)
+        known = {name: entries[name] for name in settings_of(str(entries["method"])) if name in entries}
+        if missing := {"seed", "model", "text"} - known.keys():
+            raise KeyError(*sorted(missing))
+        config = RunConfig.from_flat(flatten(known))
+    except ValidationError as error:
+        names = ", ".join(sorted({str(fault["loc"][0]) for fault in error.errors()}))
+        raise RunError(f"{place} lacks {names}, or has no usable value there; {REMEDY}") from None
+    except KeyError as error:
+        names = ", ".join(map(str, error.args))
+        raise RunError(f"{place} lacks {names}; {REMEDY}") from None
+    except ConfigError as error:
+        raise RunError(f"{place} has settings that cannot be used ({error}); {REMEDY}") from error
+    if fingerprint(parameters) != card.fingerprint:
+        raise RunError(
+            f"{run.path / MODEL} does not hold the parameters whose fingerprint is in {MODEL_CARD}; {REMEDY}"
+        )
+    return Release(card, config, parameters)

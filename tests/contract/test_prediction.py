@@ -1,0 +1,74 @@
+"""Predicting with what a run of each method released, at each of its own sites."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+
+from client.data.text_graph import TEST, VAL
+from client.evidence.packs import read_packs
+from common.errors import RunError
+from deploy.prediction import Predicted, predict
+from server.methods.registry import server_method
+from server.tracking.run_directory import RunDirectory
+
+Finished = Any
+
+
+@pytest.fixture(scope="module")
+def predicted(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Predicted]:
+    """By site, from the two files that are released; nothing where models stay with the clients."""
+    model = tmp_path_factory.mktemp("model")
+    if not (finished.path / "run" / "model.safetensors").exists():
+        return {}
+    for name in ("model.safetensors", "model.json"):
+        shutil.copy(finished.path / "run" / name, model)
+    folders = sorted((finished.path / "data").iterdir())
+    return {folder.name: predict(model, folder, finished.path / "cache", "cpu") for folder in folders}
+
+
+def test_accuracies_are_those_of_the_run(finished: Finished, predicted: dict[str, Predicted]) -> None:
+    rows = [row for row in finished.clients if row["round"] == finished.summary.best_round]
+    if not predicted:
+        assert finished.config.method == "isolated"
+        with pytest.raises(RunError, match="released no model, as with the method isolated"):
+            predict(finished.path / "run", next(iter((finished.path / "data").iterdir())))
+        return
+    assert predicted.keys() == {row["client"] for row in rows}
+    for row in rows:
+        made = predicted[row["client"]]
+        right = made.classes == made.data.labels
+        for subset, code in (("val", VAL), ("test", TEST)):
+            assert right[made.data.split == code].mean() == pytest.approx(row[f"{subset}_accuracy"], abs=1e-9)
+
+
+def test_the_path_is_the_one_that_validation_chose(
+    finished: Finished, predicted: dict[str, Predicted]
+) -> None:
+    paths = server_method(finished.config.method).scoring_paths(finished.config)
+    rows = [row for row in finished.clients if row["round"] == finished.summary.best_round]
+    count = sum(row["val_nodes"] for row in rows)
+    for made in predicted.values():
+        pooled = {
+            path: sum(row["val_nodes"] * row["scores"][f"val_accuracy_{path}"] for row in rows) / count
+            for path in (paths if len(paths) > 1 else ())
+        }
+        best = max(paths, key=lambda path: pooled.get(path, 0.0))
+        assert made.release.card.scoring == best
+
+
+def test_evidence_is_that_of_the_run(finished: Finished, predicted: dict[str, Predicted]) -> None:
+    number = RunDirectory.open(finished.path / "run").read_model_card().get("round")
+    for site, made in predicted.items():
+        if not server_method(finished.config.method).keeps_evidence:
+            assert made.prediction.packs is None
+            continue
+        kept = read_packs(finished.path / "work" / site / "evidence" / f"round-{number:04d}.jsonl")
+        assert made.prediction.packs == kept
+        if made.release.card.scoring == "evidence":
+            confidence = made.prediction.logits.softmax(1).max(1).values.numpy()
+            assert np.allclose(confidence, [pack.confidence for pack in kept], rtol=0, atol=1e-6)
+            assert [made.data.classes[place] for place in made.classes] == [pack.prediction for pack in kept]
