@@ -51,38 +51,30 @@ def exit_codes(context: click.Context) -> Iterator[None]:
         yield
     except (click.exceptions.Exit, click.ClickException, click.Abort):
         raise
-    except FedtagError as error:
-        _traceback(context)
-        for sentence in _sentences(error):
-            say(notices(), sentence, "red")
-        raise typer.Exit(error.exit_code) from error
     except KeyboardInterrupt as error:
         raise typer.Exit(INTERRUPTED) from error
     except TerminatedError as error:
         raise typer.Exit(TERMINATED) from error
-    except OSError as error:
-        _traceback(context)
-        where = f"{error.filename}: " if error.filename else ""
-        say(
-            notices(),
-            f"{where}{error.strerror or error}; check the path, its permissions and the disk",
-            "red",
-        )
-        raise typer.Exit(1) from error
     except Exception as error:
-        _traceback(context)
-        reason = " ".join(str(error).split())[:200]
-        hint = "" if context.meta.get(DEBUG) else "; run again with --debug to see where"
-        say(notices(), f"unexpected {type(error).__name__}: {reason}{hint}", "red")
-        raise typer.Exit(1) from error
+        debug = bool(context.meta.get(DEBUG))
+        if debug:
+            say(notices(), traceback.format_exc().rstrip())
+        for sentence in sentences(error, debug):
+            say(notices(), sentence, "red")
+        raise typer.Exit(error.exit_code if isinstance(error, FedtagError) else 1) from error
 
 
-def _sentences(error: FedtagError) -> list[str]:
+def sentences(error: Exception, debug: bool) -> list[str]:
+    """What a person is told about an error; `debug` leaves out how to learn more."""
     if isinstance(error, DataError):
         return list(error.problems)
-    return str(error).splitlines() if isinstance(error, ConfigError) else [str(error)]
-
-
-def _traceback(context: click.Context) -> None:
-    if context.meta.get(DEBUG):
-        say(notices(), traceback.format_exc().rstrip())
+    if isinstance(error, ConfigError):
+        return str(error).splitlines()
+    if isinstance(error, FedtagError):
+        return [str(error)]
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return [f"{where}{error.strerror or error}; check the path, its permissions and the disk"]
+    reason = " ".join(str(error).split())[:200]
+    hint = "" if debug else "; run again with --debug to see where"
+    return [f"unexpected {type(error).__name__}: {reason}{hint}"]

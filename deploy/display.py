@@ -46,17 +46,7 @@ class Display(Protocol):
 def display(debug: bool = False) -> Iterator[Display]:
     """A display on stderr; the log of fedtag goes there too while it lasts."""
     console = notices()
-    bars = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[detail]}", markup=False),
-        console=console,
-        disable=not console.is_terminal,
-    )
+    bars = progress_bars(console)
     handler = ConsoleHandler(console, debug)
     level = LOGGER.level
     LOGGER.addHandler(handler)
@@ -67,6 +57,21 @@ def display(debug: bool = False) -> Iterator[Display]:
     finally:
         LOGGER.removeHandler(handler)
         LOGGER.setLevel(level)
+
+
+def progress_bars(console: Console) -> Progress:
+    """Bars with time and room for a detail; nothing where there is no terminal."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[detail]}", markup=False),
+        console=console,
+        disable=not console.is_terminal,
+    )
 
 
 class Bars:

@@ -31,6 +31,20 @@ def gather(file: Path | None, options: Mapping[str, Any], assignments: Sequence[
     Raises:
         ConfigError: with everything that is wrong, one sentence each.
     """
+    flat, problems = collect(file, options, assignments)
+    try:
+        config = resolve(flat)
+    except ConfigError as error:
+        problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return config
+
+
+def collect(
+    file: Path | None, options: Mapping[str, Any], assignments: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """The dotted settings that were given, as for `gather`, and what is wrong with the assignments."""
     flat: dict[str, Any] = read_settings(file) if file is not None else {}
     flat |= {key: value for key, value in options.items() if value is not None}
     problems: list[str] = []
@@ -43,6 +57,16 @@ def gather(file: Path | None, options: Mapping[str, Any], assignments: Sequence[
         if key in OWNED:
             problems.append(f"--set {assignment}: {key} is set by the command; use --resume or --data.")
         flat[key] = value
+    return flat, problems
+
+
+def resolve(flat: Mapping[str, Any]) -> RunConfig:
+    """The settings of a run from those that were given.
+
+    Raises:
+        ConfigError: with everything that is wrong, one sentence each.
+    """
+    problems: list[str] = []
     try:
         config = RunConfig.from_flat(flat)
     except ConfigError as error:

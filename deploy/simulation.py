@@ -34,10 +34,19 @@ class PreparedRun:
 
 def free_folder(parent: Path, config: RunConfig) -> Path:
     """PARENT/METHOD-DATA-N with the first N that is free."""
-    sources = [source.strip() for source in config.data.source.split(SEPARATOR)]
-    names = "+".join(Path(source).stem or source for source in sources)
-    data = re.sub(r"[^\w+.-]+", "-", names)[:40].strip("-")
+    data = folder_name(data_name(config.data.source))[:40].strip("-")
     return next_free(parent / f"{config.method}-{data}-1")
+
+
+def data_name(source: str) -> str:
+    """How a source is called: the name of its folder or file, joined where it is several."""
+    sources = [one.strip() for one in source.split(SEPARATOR)]
+    return "+".join(Path(one).stem or one for one in sources)
+
+
+def folder_name(text: str) -> str:
+    """A text with everything but letters, digits and any of + . _ - replaced."""
+    return re.sub(r"[^\w+.-]+", "-", text).strip("-")
 
 
 def next_free(path: Path) -> Path:
@@ -61,7 +70,7 @@ def prepare(config: RunConfig) -> PreparedRun:
     """
     check_device(config.device)
     out = Path(config.out).absolute()
-    config = _with_absolute_sources(config)
+    config = with_absolute_sources(config)
     if out.exists():
         RunDirectory(out)
     home = next(parent for parent in out.parents if parent.is_dir())
@@ -111,7 +120,7 @@ def check_device(name: str) -> None:
         raise ConfigError(f"device '{name}' is not on this machine, which has {here}; use auto") from error
 
 
-def _with_absolute_sources(config: RunConfig) -> RunConfig:
+def with_absolute_sources(config: RunConfig) -> RunConfig:
     """The same sources by paths that hold from any folder, so that a run can go on from another one."""
     sources = [source.strip() for source in config.data.source.split(SEPARATOR)]
     absolute = [str(Path(source).absolute()) if Path(source).exists() else source for source in sources]

@@ -23,7 +23,7 @@ COMMON_KINDS: Mapping[str, Kind] = {
     "initial": Kind("fingerprint of the parameters that the seed gives"),
     "seconds": Kind("durations of the local phases"),
     "condensation": Kind("share of nodes that was trained on"),
-    "tokens": Kind("numbers of language model tokens"),
+    "tokens": Kind("numbers of language model tokens and of summaries"),
 }
 UNNAMED = Kind("settings of the exchange")
 

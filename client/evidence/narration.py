@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-
+from client.evidence.account import Account
 from client.evidence.packs import EvidencePack, NodeId
-from client.text.chunks import sentence_spans
+from client.text.citations import cited_sentences
 from client.text.encoder import Encoder, Progress
 from client.text.language_model import LanguageModel
-from client.text.summaries import (
-    Summary,
-    SummaryCache,
-    SummaryRequest,
-    count_prompt_tokens,
-    summarise,
-    supported,
-)
-
-CACHE_FILE = "summaries.sqlite"
-UNSUPPORTED = "(no passage supports this sentence)"
+from client.text.summaries import SummaryCache, SummaryRequest, count_prompt_tokens, summarise
+from client.text.summary_vectors import SUMMARY_CACHE
 
 
 @dataclass(frozen=True)
 class TokenLedger:
-    """Language model tokens of some summaries.
+    """Language model tokens of some summaries, prompts and answers, in the model's own tokenizer.
+
+    A summary that was found in the cache counts as it did when it was written, so that a repeated run
+    tells the same.
 
     Args:
-        llm: prompts and answers as written.
-        llm_full_text: the same with the full texts of the selected neighbours in the prompts; not run.
-        llm_two_hop: the same with all texts within two hops; not run.
+        llm: as written.
+        llm_full_text: with the full texts of the selected neighbours in the prompts; not run.
+        llm_two_hop: with all texts within two hops; not run.
+        llm_summaries: how many summaries these are the tokens of.
     """
 
     llm: int
     llm_full_text: int
     llm_two_hop: int
+    llm_summaries: int
 
-
-@dataclass(frozen=True)
-class Narrated:
-    """Packs with their summaries, and what these cost."""
-
-    packs: tuple[EvidencePack, ...]
-    ledger: TokenLedger
+    @classmethod
+    def of(cls, packs: Iterable[EvidencePack]) -> TokenLedger:
+        """The sum over the packs that have a summary."""
+        accounts = [pack.account for pack in packs if pack.account is not None]
+        answers = sum(account.answer_tokens for account in accounts)
+        return cls(
+            answers + sum(account.prompt_tokens for account in accounts),
+            answers + sum(account.full_text_prompt_tokens for account in accounts),
+            answers + sum(account.two_hop_prompt_tokens for account in accounts),
+            len(accounts),
+        )
 
 
 def narrate(
@@ -57,11 +56,13 @@ def narrate(
     encoder: Encoder,
     cache: Path,
     progress: Progress | None = None,
-) -> Narrated:
-    """Let the language model summarise each pack's chunks; sentences that no chunk supports are marked.
+) -> tuple[EvidencePack, ...]:
+    """Let the language model summarise each pack's chunks; each sentence is held against the chunks.
+
+    A pack whose chunks give no summary, since there are none or the model reads none, has no account.
 
     Args:
-        packs: whose chunks are literal slices of `texts`.
+        packs: whose chunks are literal slices of `texts`, the strongest first.
         texts: text of every node of the site.
         surroundings: for each pack the nodes within two hops, itself included.
         classes: label candidates.
@@ -70,47 +71,35 @@ def narrate(
         cache: folder of the cache.
         progress: called with (done, total) summaries that had to be written.
     """
-    requests = [_request(pack, texts, classes) for pack in packs]
-    summaries = summarise(requests, model, SummaryCache(cache / CACHE_FILE), progress)
-    answers = sum(summary.answer_tokens for summary in summaries)
+    requests = [summary_request(pack, texts, classes) for pack in packs]
+    summaries = summarise(requests, model, SummaryCache(cache / SUMMARY_CACHE), progress)
     selected = [[neighbour.node for neighbour in pack.neighbours] for pack in packs]
-    ledger = TokenLedger(
-        llm=answers + sum(summary.prompt_tokens for summary in summaries),
-        llm_full_text=answers + sum(count_prompt_tokens(_whole(selected, texts, classes), model)),
-        llm_two_hop=answers + sum(count_prompt_tokens(_whole(surroundings, texts, classes), model)),
+    full_text = count_prompt_tokens(_whole(selected, texts, classes), model)
+    two_hop = count_prompt_tokens(_whole(surroundings, texts, classes), model)
+    told = []
+    for index, (pack, request, summary) in enumerate(zip(packs, requests, summaries, strict=True)):
+        account = Account(
+            cited_sentences(summary.text, request.chunks, encoder),
+            summary.dropped,
+            summary.prompt_tokens,
+            summary.answer_tokens,
+            full_text[index],
+            two_hop[index],
+        )
+        told.append(replace(pack, account=account if summary.prompt_tokens else None))
+    return tuple(told)
+
+
+def summary_request(
+    pack: EvidencePack, texts: Mapping[NodeId, str], classes: Sequence[str]
+) -> SummaryRequest:
+    """What the language model is asked about a pack."""
+    return SummaryRequest(
+        tuple(classes), tuple(texts[chunk.node][chunk.start : chunk.end] for chunk in pack.chunks)
     )
-    told = [
-        replace(pack, summary=_marked(summary, request, encoder) or None)
-        for pack, summary, request in zip(packs, summaries, requests, strict=True)
-    ]
-    return Narrated(tuple(told), ledger)
-
-
-def _request(pack: EvidencePack, texts: Mapping[NodeId, str], classes: Sequence[str]) -> SummaryRequest:
-    chunks = tuple(texts[chunk.node][chunk.start : chunk.end] for chunk in pack.chunks)
-    return SummaryRequest(tuple(classes), chunks, tuple(str(chunk.node) for chunk in pack.chunks))
 
 
 def _whole(
     nodes: Sequence[Sequence[NodeId]], texts: Mapping[NodeId, str], classes: Sequence[str]
 ) -> list[SummaryRequest]:
-    return [
-        SummaryRequest(
-            tuple(classes), tuple(texts[node] for node in group), tuple(str(node) for node in group)
-        )
-        for group in nodes
-    ]
-
-
-def _marked(summary: Summary, request: SummaryRequest, encoder: Encoder) -> str:
-    sentences = [summary.text[start:end] for start, end in sentence_spans(summary.text)]
-    sentences = [sentence.strip() for sentence in sentences if sentence.strip()]
-    if not sentences:
-        return ""
-    vectors = encoder.encode([*sentences, *request.chunks]).vectors
-    holds = supported(vectors[: len(sentences)], vectors[len(sentences) :])
-    assert isinstance(holds, torch.Tensor)
-    return " ".join(
-        sentence if held else f"{sentence} {UNSUPPORTED}"
-        for sentence, held in zip(sentences, holds.tolist(), strict=True)
-    )
+    return [SummaryRequest(tuple(classes), tuple(texts[node] for node in group)) for group in nodes]

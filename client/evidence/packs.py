@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from client.evidence.account import Account, account_of
+from client.evidence.schema import expect
+from client.text.citations import rendered
 from common.errors import DataError, RunError
 
 NodeId = str | int
 Kind = Literal["core", "scored"]
 
-SCHEMA = 1
+SCHEMA = 2
 _FILE_NAME = re.compile(r"round-(\d{4,})\.jsonl")
 _REPORTED_PROBLEMS = 20
 _HOP_NAMES = ("the node itself", "neighbour", "neighbour of a neighbour")
@@ -70,7 +72,7 @@ class EvidencePack:
         confidence: probability of the predicted class, in [0, 1].
         neighbours: selected neighbours, the node itself at hop 0.
         chunks: selected spans of their texts.
-        summary: the on-device language model's account of the chunks.
+        account: the on-device language model's summary of the chunks, if it was asked.
         evidence_share: part of the score that came through the evidence, in [0, 1].
         label: the local truth where it is known; like the pack, it never leaves the institution.
     """
@@ -83,9 +85,14 @@ class EvidencePack:
     confidence: float
     neighbours: tuple[SelectedNeighbour, ...]
     chunks: tuple[SelectedChunk, ...]
-    summary: str | None = None
+    account: Account | None = None
     evidence_share: float | None = None
     label: str | None = None
+
+    @property
+    def summary(self) -> str | None:
+        """The account as a text with citations [n] and a remark after each unsupported sentence."""
+        return None if self.account is None else rendered(self.account.sentences)
 
 
 def hop_name(hop: int) -> str:
@@ -200,6 +207,7 @@ def _encode(pack: EvidencePack) -> bytes:
         **_record(pack, _PACK_NAMES),
         "neighbours": [_record(neighbour, _NEIGHBOUR_NAMES) for neighbour in pack.neighbours],
         "chunks": [_record(chunk, _CHUNK_NAMES) for chunk in pack.chunks],
+        "account": None if pack.account is None else asdict(pack.account),
     }
     try:
         line = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -228,15 +236,16 @@ def _decode(line: bytes) -> EvidencePack:
     schema = record.pop("schema", None) if isinstance(record, dict) else None
     if schema != SCHEMA:
         raise ValueError(f"schema {schema!r}")
-    _expect(record, _PACK_FIELDS, "the pack")
+    expect(record, _PACK_FIELDS, "the pack")
     if record["kind"] not in ("core", "scored"):
         raise ValueError(f"kind {record['kind']!r} is neither core nor scored")
     for neighbour in record["neighbours"]:
-        _expect(neighbour, _NEIGHBOUR_FIELDS, "a neighbour")
+        expect(neighbour, _NEIGHBOUR_FIELDS, "a neighbour")
     for chunk in record["chunks"]:
-        _expect(chunk, _CHUNK_FIELDS, "a chunk")
+        expect(chunk, _CHUNK_FIELDS, "a chunk")
     record["neighbours"] = tuple(SelectedNeighbour(**neighbour) for neighbour in record["neighbours"])
     record["chunks"] = tuple(SelectedChunk(**chunk) for chunk in record["chunks"])
+    record["account"] = account_of(record["account"])
     return EvidencePack(**cast("dict[str, Any]", record))
 
 
@@ -262,21 +271,7 @@ _PACK_FIELDS: dict[str, tuple[type, ...]] = {
     "confidence": (float, int),
     "neighbours": (list,),
     "chunks": (list,),
-    "summary": (str, _OPTIONAL),
+    "account": (dict, _OPTIONAL),
     "evidence_share": (float, int, _OPTIONAL),
     "label": (str, _OPTIONAL),
 }
-
-
-def _expect(record: object, fields: dict[str, tuple[type, ...]], what: str) -> None:
-    if not isinstance(record, dict):
-        raise ValueError(f"{what} is a {type(record).__name__}, not an object")
-    if record.keys() != fields.keys():
-        odd = ", ".join(sorted(record.keys() ^ fields.keys()))
-        raise ValueError(f"{what} has missing or unknown keys: {odd}")
-    for name, types in fields.items():
-        value = record[name]
-        if type(value) not in types:
-            raise ValueError(f"{name} of {what} is {value!r:.60}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"{name} of {what} is not finite")

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from jaxtyping import Float, Int
-from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from client.text.chunks import without_surrogates
-from client.text.weights import BUNDLED, bundled_file, folder_revision, model_folder
+from client.text.weights import BUNDLED, bundled_file, folder_revision, loading, model_folder
 from common.errors import ConfigError, WeightsError
 
 if TYPE_CHECKING:
@@ -113,18 +112,13 @@ class Encoder:
     def _model(self) -> SentenceTransformer:
         from sentence_transformers import SentenceTransformer
 
-        with quiet_loading():
-            try:
-                model = SentenceTransformer(
-                    str(self.folder),
-                    device=self.device,
-                    local_files_only=True,
-                    model_kwargs={"dtype": torch.float32},
-                )
-            except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-                raise WeightsError(
-                    f"the encoder in {self.folder} could not be loaded ({error}): name another one"
-                ) from error
+        with loading("encoder", self.folder):
+            model = SentenceTransformer(
+                str(self.folder),
+                device=self.device,
+                local_files_only=True,
+                model_kwargs={"dtype": torch.float32},
+            )
         return model.eval().requires_grad_(False)
 
     @property
@@ -196,19 +190,3 @@ def _batches(tokens: Int[Tensor, " texts"]) -> Iterator[list[int]]:
         batch.append(index)
     if batch:
         yield batch
-
-
-@contextlib.contextmanager
-def quiet_loading() -> Iterator[None]:
-    """Keeps transformers' progress bars and load reports off the terminal, and puts them back after."""
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()

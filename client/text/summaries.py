@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
-
+from client.text.chunks import sentence_spans
 from client.text.encoder import Progress
-from client.text.language_model import LanguageModel, Prompt
+from client.text.language_model import Answer, LanguageModel, Prompt
 from client.text.store import ContentStore, content_key
-from common.errors import ConfigError, RunError
+from common.errors import RunError
 
-PROMPT_VERSION = "1"
+PROMPT_VERSION = "2"
 """Part of every cache key; it changes with the wording below."""
 
 MAX_NEW_TOKENS = 80
 MAX_PROMPT_TOKENS = 2048
+MAX_SENTENCES = 2
 SUMMARIES_PER_WRITE = 32
 
-SYSTEM = (
-    "You summarise numbered passages for an auditor. Use only what the passages say. "
-    "Write one or two sentences. After each statement cite its passage by number, like [1]."
+SYSTEM = "Use only the numbered passages."
+TASK = (
+    "Say in one or two sentences what the passages are about and which topic fits, citing passages by number."
 )
-
-_CITATION = re.compile(r"\[\s*(\d{1,4}(?:\s*[-–,;]\s*\d{1,4})*)\s*\]")
-_RANGE = re.compile(r"(\d+)\s*[-–]\s*(\d+)|(\d+)")
+OPENING = "The passages are about"
 
 
 @dataclass(frozen=True)
@@ -39,33 +34,28 @@ class SummaryRequest:
 
     Args:
         candidates: class names among which the node's label lies.
-        chunks: literal texts; chunk i is cited as [i + 1].
-        sources: where each chunk comes from, e.g. a node id; chunks with the same source are marked so.
+        chunks: literal texts, the strongest first; chunk i is cited as [i + 1].
     """
 
     candidates: tuple[str, ...]
     chunks: tuple[str, ...]
-    sources: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.chunks) != len(self.sources):
-            raise ConfigError(
-                f"{len(self.chunks)} chunks have {len(self.sources)} sources: name one source a chunk"
-            )
 
 
 @dataclass(frozen=True)
 class Summary:
     """A summary and its cost.
 
-    `citations` are the numbers of the request's chunks that the text cites, in order of appearance.
-    The tokens are those of the run that wrote it; with `cached` they were spent then, not now.
+    Args:
+        text: at most two different sentences; the last ends in … where the bound cut it.
+        prompt_tokens, answer_tokens: of the run that wrote it, the whole answer counted.
+        dropped: chunks from the end that the prompt had no room for.
+        cached: the tokens were spent earlier, not now.
     """
 
     text: str
-    citations: tuple[int, ...]
     prompt_tokens: int
     answer_tokens: int
+    dropped: int
     cached: bool
 
 
@@ -93,8 +83,8 @@ class SummaryCache:
 
     def _unpacked(self, payload: bytes) -> Summary:
         try:
-            text, citations, prompt_tokens, answer_tokens = json.loads(payload)
-            return Summary(text, tuple(citations), prompt_tokens, answer_tokens, cached=True)
+            text, prompt_tokens, answer_tokens, dropped = json.loads(payload)
+            return Summary(text, prompt_tokens, answer_tokens, dropped, cached=True)
         except (ValueError, TypeError) as error:
             raise RunError(f"the summary cache {self.path} is damaged: delete it") from error
 
@@ -108,7 +98,7 @@ def summarise(
     """The summary of each request, in order; equal requests are answered once.
 
     A request without chunks gives an empty summary without asking the model. Of chunks that together
-    exceed the prompt's bound, the last are left out.
+    exceed what the model reads, the last are left out.
 
     Args:
         model: loads its weights only if the cache lacks something.
@@ -130,23 +120,16 @@ def summarise(
         found |= fresh
         if progress is not None:
             progress(first + len(some), len(missing))
-    return [Summary("", (), 0, 0, cached=False) if key is None else found[key] for key in keys]
+    return [Summary("", 0, 0, 0, cached=False) if key is None else found[key] for key in keys]
 
 
 def prompt_of(request: SummaryRequest) -> Prompt:
-    """The request in words: label candidates, then the chunks with their numbers and sources."""
-    letters = {source: f"source {rank}" for rank, source in enumerate(dict.fromkeys(request.sources), 1)}
-    lines = [
-        f"[{number}] ({letters[source]}) {' '.join(chunk.split())}"
-        for number, (chunk, source) in enumerate(zip(request.chunks, request.sources, strict=True), 1)
-    ]
-    topics = ", ".join(request.candidates)
-    return Prompt(
-        SYSTEM,
-        f"Possible topics: {topics}\n\nPassages:\n"
-        + "\n".join(lines)
-        + "\n\nSummarise in one or two sentences what the passages say about the topic, with citations.",
+    """The request in words: the chunks with their numbers, the label candidates, the task."""
+    passages = "\n".join(
+        f"[{number}] {' '.join(chunk.split())}" for number, chunk in enumerate(request.chunks, 1)
     )
+    topics = ", ".join(request.candidates)
+    return Prompt(SYSTEM, f"{passages}\n\nTopics: {topics}\n{TASK}", OPENING)
 
 
 def count_prompt_tokens(requests: Sequence[SummaryRequest], model: LanguageModel) -> list[int]:
@@ -157,59 +140,51 @@ def count_prompt_tokens(requests: Sequence[SummaryRequest], model: LanguageModel
     return model.count_prompt_tokens([prompt_of(request) for request in requests])
 
 
-def parsed_citations(text: str, num_chunks: int) -> tuple[int, ...]:
-    """The chunk numbers in a text, in order of appearance, each once: [1], [1, 3], [2-4], [1][2].
-
-    Numbers outside 1..num_chunks cite nothing and are left out.
-    """
-    cited: dict[int, None] = {}
-    for group in _CITATION.finditer(text):
-        for first, last, single in _RANGE.findall(group[1]):
-            low, high = (int(single), int(single)) if single else (int(first), int(last))
-            cited |= dict.fromkeys(range(max(low, 1), min(high, num_chunks) + 1))
-    return tuple(cited)
-
-
-def supported(
-    sentences: Float[Tensor, "sentences dim"], chunks: Float[Tensor, "chunks dim"], threshold: float = 0.5
-) -> Bool[Tensor, " sentences"]:
-    """Which sentences of a summary have a chunk of cosine at least `threshold`.
-
-    Args:
-        sentences: unit rows, the encoded sentences; `chunks.sentence_spans` finds them.
-        chunks: unit rows of the request's chunks; none supports nothing.
-        threshold: in [-1, 1].
-    """
-    if chunks.shape[0] == 0:
-        return torch.zeros(sentences.shape[0], dtype=torch.bool)
-    return (sentences @ chunks.T).amax(dim=1) >= threshold
+def prompt_bound(model: LanguageModel) -> int:
+    """Most tokens of a prompt, so that the answer fits behind it."""
+    return (
+        MAX_PROMPT_TOKENS if model.context is None else min(MAX_PROMPT_TOKENS, model.context - MAX_NEW_TOKENS)
+    )
 
 
 def _written(requests: list[SummaryRequest], model: LanguageModel) -> list[Summary]:
     bounded = [_bounded(request, model) for request in requests]
     asked = [index for index, request in enumerate(bounded) if request.chunks]
     answers = model.generate([prompt_of(bounded[index]) for index in asked], MAX_NEW_TOKENS)
-    summaries = [Summary("", (), 0, 0, cached=False)] * len(bounded)
-    for index, answer in zip(asked, answers, strict=True):
-        cited = parsed_citations(answer.text, len(bounded[index].chunks))
-        summaries[index] = Summary(
-            answer.text, cited, answer.prompt_tokens, answer.answer_tokens, cached=False
+    given = dict(zip(asked, answers, strict=True))
+    summaries = []
+    for index, (request, kept) in enumerate(zip(requests, bounded, strict=True)):
+        answer, dropped = given.get(index, Answer("", 0, 0, False)), len(request.chunks) - len(kept.chunks)
+        summaries.append(
+            Summary(shortened(answer), answer.prompt_tokens, answer.answer_tokens, dropped, cached=False)
         )
     return summaries
 
 
+def shortened(answer: Answer) -> str:
+    """The first sentences of an answer, each once: small models that find no end repeat themselves."""
+    spans = sentence_spans(answer.text)
+    sentences = [" ".join(answer.text[start:end].split()) for start, end in spans]
+    if sentences and answer.cut and not sentences[-1].endswith((".", "!", "?", "。")):
+        sentences[-1] += " …"
+    return " ".join(list(dict.fromkeys(sentences))[:MAX_SENTENCES])
+
+
 def _bounded(request: SummaryRequest, model: LanguageModel) -> SummaryRequest:
-    while request.chunks and count_prompt_tokens([request], model)[0] > MAX_PROMPT_TOKENS:
-        request = replace(request, chunks=request.chunks[:-1], sources=request.sources[:-1])
+    bound = prompt_bound(model)
+    while request.chunks and count_prompt_tokens([request], model)[0] > bound:
+        request = replace(request, chunks=request.chunks[:-1])
     return request
 
 
 def _key(request: SummaryRequest, model: LanguageModel) -> bytes:
     prompt = prompt_of(request)
-    bounds = (MAX_NEW_TOKENS, MAX_PROMPT_TOKENS)
-    return content_key(prompt.system, prompt.user, model.revision, model.dtype, PROMPT_VERSION, *bounds)
+    bounds = (MAX_NEW_TOKENS, prompt_bound(model))
+    return content_key(
+        prompt.system, prompt.user, prompt.opening, model.revision, model.dtype, PROMPT_VERSION, *bounds
+    )
 
 
 def _packed(summary: Summary) -> bytes:
-    values = [summary.text, summary.citations, summary.prompt_tokens, summary.answer_tokens]
+    values = [summary.text, summary.prompt_tokens, summary.answer_tokens, summary.dropped]
     return json.dumps(values).encode()

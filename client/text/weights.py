@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from common.errors import WeightsError
@@ -116,3 +118,39 @@ def file_digest(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def loading(what: str, folder: Path) -> Iterator[None]:
+    """Silence around the loading of a model; whatever is wrong with its files is one WeightsError.
+
+    Args:
+        what: the kind of model, as in "the encoder".
+        folder: where it lies.
+    """
+    from safetensors import SafetensorError
+
+    with quiet_loading():
+        try:
+            yield
+        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+            raise WeightsError(
+                f"the {what} in {folder} could not be loaded ({error}): name another one, "
+                f"or delete the folder if it lies in a cache"
+            ) from error
+
+
+@contextlib.contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Keeps transformers' progress bars and load reports off the terminal, and puts them back after."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

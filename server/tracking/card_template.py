@@ -61,6 +61,21 @@ Scores of the global model on each client's full local graph, correct over count
 {% endfor %}
 {% endif %}
 
+{% if summary and summary.tokens_per_node %}
+{% set node = summary.tokens_per_node %}
+## Summaries of the evidence
+
+{{ summary.llm_summaries|number }} summaries were written at the institutions by a language model of their own. Tokens of one, prompt and answer, on average:
+
+| prompt with | tokens a node | run |
+| --- | ---: | --- |
+| the selected chunks | {{ node.chunks|round|int|number }} | yes |
+| the selected neighbours' full texts | {{ node.full_text|round|int|number }} | no |
+| all texts within two hops | {{ node.two_hop|round|int|number }} | no |
+
+The chunks take {{ node.saving|percent }} fewer tokens than the full texts.
+
+{% endif %}
 ## Privacy: what was disclosed
 {% if totals %}
 
@@ -75,6 +90,8 @@ disclosures.jsonl holds no record.
 {% endif %}
 
 ## Use
+
+With fedtag, `fedtag predict FOLDER_OF_THE_MODEL DATA_FOLDER` writes predictions for a folder of nodes and edges; model.safetensors and model.json are enough. The tensors themselves:
 
 ```python
 import json

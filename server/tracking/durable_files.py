@@ -9,11 +9,34 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from common.errors import RunError
+
+LOCK = ".lock"
+
+
+@contextmanager
+def exclusively(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing a folder; the lock ends with the process, however it ends.
+
+    Raises:
+        RunError: another process has it.
+    """
+    lock = FileLock(folder / LOCK, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise RunError(f"another process is writing {folder}; wait for it, or stop it first") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def write_atomically(path: Path, content: bytes) -> None:

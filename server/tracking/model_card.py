@@ -16,7 +16,7 @@ from server.tracking.rows import ClientRow, best_round
 from server.tracking.run_directory import RunDirectory
 
 CARD = "README.md"
-SHOWN_APART = ("classes", "sha256", "tensors")
+SHOWN_APART = ("classes", "sha256", "tensors", "method", "seed")
 MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#$!"})
 
 

@@ -102,13 +102,33 @@ class Disclosure:
 
 
 @dataclass(frozen=True)
+class NodeTokens:
+    """Language model tokens, prompt and answer, that the summary of one node took on average.
+
+    Args:
+        chunks: as written.
+        full_text: with the selected neighbours' full texts in the prompt; not run.
+        two_hop: with all texts within two hops; not run.
+    """
+
+    chunks: float
+    full_text: float
+    two_hop: float
+
+    @property
+    def saving(self) -> float:
+        """Share of the full-text prompt's tokens that the chunks spare."""
+        return 1 - self.chunks / self.full_text
+
+
+@dataclass(frozen=True)
 class Summary:
     """summary.json: the result of a finished run.
 
     `best_round` is chosen by validation alone; `val_accuracy`, `test_accuracy` and `test_macro_f1` are
     those of that round. `seconds_per_round` is the median. The numbers of tokens are None where the method
     reads no text; `llm_tokens_full_text` is what the prompts would take with the full texts of the selected
-    neighbours, `llm_tokens_two_hop` with all texts within two hops.
+    neighbours, `llm_tokens_two_hop` with all texts within two hops; `llm_summaries` is of how many nodes.
     """
 
     method: str
@@ -132,10 +152,19 @@ class Summary:
     peak_rss_mb: float | None
     versions: Mapping[str, str]
     llm_tokens_two_hop: int | None = None
+    llm_summaries: int | None = None
     test_ece: float | None = None
 
     def __post_init__(self) -> None:
         check_fractions(self, "the summary")
+
+    @property
+    def tokens_per_node(self) -> NodeTokens | None:
+        """What one summary took; None without summaries."""
+        totals = self.llm_tokens, self.llm_tokens_full_text, self.llm_tokens_two_hop
+        if not self.llm_summaries or not all(totals):
+            return None
+        return NodeTokens(*((total or 0) / self.llm_summaries for total in totals))
 
 
 Row = RoundRow | ClientRow | Disclosure | Summary

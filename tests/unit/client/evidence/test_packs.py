@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from client.evidence.account import Account
 from client.evidence.packs import (
     EvidencePack,
     SelectedChunk,
@@ -21,6 +22,7 @@ from client.evidence.packs import (
     write_packs,
     write_whole,
 )
+from client.text.citations import CitedSentence
 from common.errors import DataError, RunError
 
 # Every code point, lone surrogates included: JSON lines may bring them into a folder.
@@ -29,6 +31,17 @@ node_ids = st.one_of(any_text, st.integers(-(2**70), 2**70))
 weights = st.floats(0, 1)
 neighbours = st.builds(SelectedNeighbour, node_ids, st.integers(0, 3), weights)
 chunks = st.builds(SelectedChunk, node_ids, st.integers(0, 99), st.integers(0, 99), weights, any_text)
+counts = st.integers(0, 2**40)
+sentences = st.builds(
+    CitedSentence,
+    any_text,
+    st.lists(st.integers(1, 9), max_size=3).map(tuple),
+    st.sampled_from(["cited", "added", "doubtful", "none"]),
+    st.integers(0, 9),
+)
+accounts = st.builds(
+    Account, st.lists(sentences, max_size=2).map(tuple), counts, counts, counts, counts, counts
+)
 packs = st.builds(
     EvidencePack,
     node=node_ids,
@@ -39,7 +52,7 @@ packs = st.builds(
     confidence=weights,
     neighbours=st.lists(neighbours, max_size=3).map(tuple),
     chunks=st.lists(chunks, max_size=3).map(tuple),
-    summary=st.none() | any_text,
+    account=st.none() | accounts,
     evidence_share=st.none() | weights,
     label=st.none() | any_text,
 )
@@ -77,7 +90,7 @@ def test_the_file_is_plain_json_lines_in_utf8(tmp_path: Path) -> None:
     lines = path.read_bytes().decode("utf-8").split("\n")
     records = [json.loads(line) for line in lines[:-1]]
     assert lines[-1] == ""
-    assert [record["schema"] for record in records] == [1, 1]
+    assert [record["schema"] for record in records] == [2, 2]
     assert [record["node"] for record in records] == ["שלום\u2028\r", 7]
     assert "שלום" in lines[0]
     assert records[0]["chunks"] == [
@@ -113,9 +126,13 @@ def test_numbers_that_are_not_finite_are_not_written(tmp_path: Path, value: floa
 
 
 def record(**changes: object) -> str:
-    base: dict[str, object] = {"schema": 1, **dataclasses.asdict(pack())}
+    base: dict[str, object] = {"schema": 2, **dataclasses.asdict(pack())}
     base.update(changes)
     return json.dumps({name: value for name, value in base.items() if value != "<absent>"})
+
+
+SENTENCE = dataclasses.asdict(CitedSentence("Bees dance [1].", (1,), "cited"))
+ACCOUNT = dataclasses.asdict(Account((), 0, 9, 3, 90, 900))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +142,7 @@ def record(**changes: object) -> str:
         ("{", "Expecting property name"),
         ("[1]", "schema None"),
         ("[" * 100_000, "recursion"),
-        ('{"schema": 2}', "schema 2"),
+        ('{"schema": 1}', "schema 1"),
         (record(label="<absent>"), "missing or unknown keys: label"),
         (record(extra=1), "missing or unknown keys: extra"),
         (record(kind="other"), "kind 'other' is neither core nor scored"),
@@ -137,6 +154,11 @@ def record(**changes: object) -> str:
         (record(neighbours=[3]), "a neighbour is a int, not an object"),
         (record(neighbours=[{"node": 1, "hop": "1", "weight": 0.5}]), "hop of a neighbour is '1'"),
         (record(chunks=[{"node": 1, "start": 0, "end": 1, "weight": 1}]), "a chunk has missing .* sha256"),
+        (record(account="text"), "account of the pack is 'text'"),
+        (record(account={**ACCOUNT, "dropped": -0.5}), "dropped of the account is -0.5"),
+        (record(account={**ACCOUNT, "sentences": ["text"]}), "a sentence is a str"),
+        (record(account={**ACCOUNT, "sentences": [{**SENTENCE, "support": "x"}]}), "support 'x' is unknown"),
+        (record(account={**ACCOUNT, "sentences": [{**SENTENCE, "citations": ["1"]}]}), "is no number"),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path: Path, line: str, reason: str) -> None:

@@ -1,42 +1,38 @@
-"""Summaries: what is asked, what is remembered, and what counts as a citation."""
+"""Summaries: what is asked, what is remembered, and what is kept of an answer."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from client.text.encoder import Encoder
-from client.text.language_model import LanguageModel
+from client.text.language_model import Answer, LanguageModel
 from client.text.summaries import (
+    MAX_NEW_TOKENS,
     MAX_PROMPT_TOKENS,
+    OPENING,
     SummaryCache,
     SummaryRequest,
     count_prompt_tokens,
-    parsed_citations,
+    prompt_bound,
     prompt_of,
+    shortened,
     summarise,
-    supported,
 )
-from common.errors import ConfigError, RunError
+from common.errors import RunError
 
-REQUEST = SummaryRequest(
-    ("Theory", "Biology"), ("Bees dance.", "They  find\nfood.", "Ants walk."), ("7", "7", "12")
-)
-OTHER = SummaryRequest(("Theory", "Biology"), ("Proofs are long.",), ("3",))
-EMPTY = SummaryRequest(("Theory",), (), ())
+REQUEST = SummaryRequest(("Theory", "Biology"), ("Bees dance.", "They  find\nfood.", "Ants walk."))
+OTHER = SummaryRequest(("Theory", "Biology"), ("Proofs are long.",))
+EMPTY = SummaryRequest(("Theory",), ())
 
 
-def test_the_prompt_numbers_chunks_and_names_sources() -> None:
+def test_the_prompt_numbers_chunks_and_names_the_candidates() -> None:
     prompt = prompt_of(REQUEST)
-    assert "Use only what the passages say" in prompt.system
-    assert "Possible topics: Theory, Biology" in prompt.user
-    assert (
-        "[1] (source 1) Bees dance.\n[2] (source 1) They find food.\n[3] (source 2) Ants walk." in prompt.user
-    )
+    assert prompt.system == "Use only the numbered passages."
+    assert prompt.user.startswith("[1] Bees dance.\n[2] They find food.\n[3] Ants walk.\n")
+    assert "Topics: Theory, Biology\n" in prompt.user
+    assert "citing passages by number" in prompt.user
+    assert prompt.opening == OPENING
 
 
 def test_a_second_call_asks_nothing(folder: Path, tmp_path: Path) -> None:
@@ -44,7 +40,7 @@ def test_a_second_call_asks_nothing(folder: Path, tmp_path: Path) -> None:
     first = summarise([REQUEST, EMPTY, OTHER, REQUEST], LanguageModel(str(folder)), cache)
     assert [summary.cached for summary in first] == [False] * 4
     assert first[0] == first[3]
-    assert (first[1].text, first[1].citations, first[1].prompt_tokens) == ("", (), 0)
+    assert (first[1].text, first[1].prompt_tokens) == ("", 0)
     assert first[0].prompt_tokens == count_prompt_tokens([REQUEST], LanguageModel(str(folder)))[0]
     assert len(cache) == 2
 
@@ -53,7 +49,7 @@ def test_a_second_call_asks_nothing(folder: Path, tmp_path: Path) -> None:
     assert "_model" not in vars(model)
     assert [summary.cached for summary in second] == [True, True]
     for new, old in zip(second, (first[2], first[0]), strict=True):
-        assert (new.text, new.citations) == (old.text, old.citations)
+        assert (new.text, new.dropped) == (old.text, old.dropped)
         assert (new.prompt_tokens, new.answer_tokens) == (old.prompt_tokens, old.answer_tokens)
 
 
@@ -68,62 +64,45 @@ def test_only_what_is_new_is_asked(folder: Path, tmp_path: Path) -> None:
     assert not summarise([REQUEST], LanguageModel(str(folder), dtype="bfloat16"), cache)[0].cached
 
 
-def test_chunks_beyond_the_bound_are_left_out(folder: Path, tmp_path: Path) -> None:
+def test_chunks_beyond_the_bound_are_left_out_whole_and_counted(folder: Path, tmp_path: Path) -> None:
     model = LanguageModel(str(folder))
-    long = SummaryRequest(("A",), ("short", "word " * MAX_PROMPT_TOKENS), ("1", "2"))
-    alone = SummaryRequest(("A",), ("word " * MAX_PROMPT_TOKENS,), ("1",))
-    summaries = summarise([long, alone], model, SummaryCache(tmp_path / "s.sqlite"))
-    assert 0 < summaries[0].prompt_tokens <= MAX_PROMPT_TOKENS
+    endless = "word " * MAX_PROMPT_TOKENS
+    long = SummaryRequest(("A",), ("short", "small", endless, "tiny"))
+    alone = SummaryRequest(("A",), (endless,))
+    kept = SummaryRequest(("A",), ("short", "small"))
+    summaries = summarise([long, alone, kept], model, SummaryCache(tmp_path / "s.sqlite"))
+    assert [summary.dropped for summary in summaries] == [2, 1, 0]
+    assert summaries[0].prompt_tokens == summaries[2].prompt_tokens == count_prompt_tokens([kept], model)[0]
+    assert summaries[0].text == summaries[2].text
     assert (summaries[1].text, summaries[1].prompt_tokens) == ("", 0)
-    assert count_prompt_tokens([long], model)[0] > MAX_PROMPT_TOKENS
+    again = summarise([long], model, SummaryCache(tmp_path / "s.sqlite"))
+    assert (again[0].dropped, again[0].cached) == (2, True)
+
+
+def test_the_prompt_leaves_room_for_the_answer(folder: Path) -> None:
+    model = LanguageModel(str(folder))
+    assert model.context == 2048
+    assert prompt_bound(model) == 2048 - MAX_NEW_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("text", "cut", "kept"),
+    [
+        ("One. Two.", False, "One. Two."),
+        ("One. Two. Three.", False, "One. Two."),
+        ("One.\n\n One. Two.", False, "One. Two."),
+        ("It goes on and", True, "It goes on and …"),
+        ("It ended.", True, "It ended."),
+        ("One. Two. Three and", True, "One. Two."),
+        ("No end", False, "No end"),
+        ("", True, ""),
+    ],
+)
+def test_an_answer_is_shortened_to_two_different_sentences(text: str, cut: bool, kept: str) -> None:
+    assert shortened(Answer(text, 1, 1, cut)) == kept
 
 
 def test_a_foreign_cache_is_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "s.sqlite").write_bytes(b"x" * 5000)
     with pytest.raises(RunError, match=r"summary cache .* delete it"):
         summarise([REQUEST], LanguageModel(str(folder)), SummaryCache(tmp_path / "s.sqlite"))
-
-
-@pytest.mark.parametrize(
-    ("text", "cited"),
-    [
-        ("", ()),
-        ("No citation at all.", ()),
-        ("Bees dance [1]. Ants walk [3].", (1, 3)),
-        ("Order [3] of appearance [1], once [3].", (3, 1)),
-        ("Lists [1, 2;4] and ranges [2-4], [1–2].", (1, 2, 4, 3)),
-        ("Joined [1][2].", (1, 2)),
-        ("Outside [0] [9] [12345] [3-99].", (3, 4)),
-        ("Not these: (1), [a], [-1], [1.5], 1].", ()),
-        ("Backwards [4-2].", ()),
-    ],
-)
-def test_citations(text: str, cited: tuple[int, ...]) -> None:
-    assert parsed_citations(text, 4) == cited
-
-
-@given(st.lists(st.integers(1, 30), unique=True), st.text(alphabet=st.characters(exclude_characters="[]")))
-def test_every_bracketed_number_is_a_citation(numbers: list[int], between: str) -> None:
-    text = between.join(["", *(f"[{number}]" for number in numbers), ""])
-    assert parsed_citations(text, 30) == tuple(numbers)
-
-
-@given(st.text(), st.integers(0, 20))
-def test_citations_of_any_text_are_numbers_of_chunks(text: str, chunks: int) -> None:
-    cited = parsed_citations(text, chunks)
-    assert len(set(cited)) == len(cited)
-    assert all(1 <= number <= chunks for number in cited)
-
-
-def test_a_sentence_is_supported_by_a_close_chunk() -> None:
-    encoder = Encoder(dtype="float32")
-    chunks = encoder.encode(["Honey bees dance to show where food is.", "Ants follow trails."]).vectors
-    sentences = encoder.encode(["Bees dance to point at food.", "The stock market fell on Monday."]).vectors
-    assert supported(sentences, chunks).tolist() == [True, False]
-    assert supported(sentences, chunks[:0]).tolist() == [False, False]
-    assert supported(torch.zeros(0, 384), chunks).tolist() == []
-
-
-def test_each_chunk_has_a_source() -> None:
-    with pytest.raises(ConfigError, match="2 chunks have 1 sources"):
-        SummaryRequest(("A",), ("a", "b"), ("1",))

@@ -1,0 +1,108 @@
+"""The command that compares methods: compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deploy.options import (
+    DATA,
+    Clients,
+    Config,
+    Debug,
+    Device,
+    Overlap,
+    Partition,
+    Rounds,
+    Settings,
+    Split,
+    Summaries,
+    named_options,
+)
+
+COMPARISON = "The comparison"
+
+
+def compare(
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Besides isolated, centralised and full-data FedAvg, separated by commas. [default: dance]",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = None,
+    study: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|NAME",
+            help="Rows, data and seeds from a study file, or from one that comes with fedtag (deploy/runs).",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|A,B,...", help="How many seeds, or which. [default: 5]", rich_help_panel=COMPARISON
+        ),
+    ] = None,
+    ratio: Annotated[
+        str | None,
+        typer.Option(
+            metavar="R,R,...",
+            help="Condensed nodes / nodes; each gives a row to the methods that condense. [default: 0.08]",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = None,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            help="Runs at once; from 2 on each has a process of one thread.", rich_help_panel=COMPARISON
+        ),
+    ] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of all runs and tables. [default: runs/comparison or runs/STUDY]",
+            rich_help_panel=COMPARISON,
+        ),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A data set each time, as for simulate; folders joined by ';' are one federation. [default: pydocs]",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    clients: Clients = None,
+    rounds: Rounds = None,
+    config: Config = None,
+    settings: Settings = None,
+    partition: Partition = None,
+    split: Split = None,
+    overlap: Overlap = None,
+    summaries: Summaries = None,
+    device: Device = None,
+    debug: Debug = False,
+) -> None:
+    """Compare methods over data sets and seeds in one table.
+
+    Reads the data and, with --study, a study file; writes a run directory for each row, data set and seed, and
+    comparison.md, .csv, .png and .html with means, standard deviations and paired differences, and convergence.csv and
+    .png with the scores of each round. What depends on the machine is in costs.md and .csv. Finished runs are reused
+    and stopped ones go on, so the same command continues where it was stopped. The exit code is 1 if a run failed. Settings count in this order: those of a
+    row, --set, named options, the study, --config, defaults.
+
+    Example: `fedtag compare --methods dance --data pydocs --seeds 3 --ratio 0.08,0.02 --rounds 30 --jobs 2`
+    """
+    from deploy.comparison.request import requested
+    from deploy.comparison.session import compare as run_comparison
+
+    options: dict[str, Any] = named_options(
+        None, None, clients, rounds, None, None, None, partition, split, overlap, summaries, device
+    )
+    wanted = requested(study, methods, ratio, seeds, data, config, options, settings or [])
+    home = out or Path("runs") / (Path(study).stem if study else "comparison")
+    if not run_comparison(wanted, home, jobs, debug):
+        raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""The matrix of a comparison: its description, its cells, and how they are run and resumed."""

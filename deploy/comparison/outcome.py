@@ -1,0 +1,148 @@
+"""What a comparison leaves: its files, and the table on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import tomli_w
+from rich.table import Table
+from rich.text import Text
+
+from common.errors import RunError
+from deploy.comparison.execution import read_cpu_seconds
+from deploy.comparison.matrix import Matrix
+from deploy.comparison.study import RowTable, Study
+from deploy.console import notices, results, say
+from deploy.settings import resolve
+from server.comparison.page import render_comparison
+from server.comparison.plots import convergence_png, score_png
+from server.comparison.results import Comparison, Row, lines, read_result
+from server.comparison.tables import (
+    convergence_csv,
+    costs,
+    costs_csv,
+    costs_markdown,
+    markdown,
+    scores,
+    scores_csv,
+    seeds_done,
+    summary_csv,
+)
+from server.tracking.durable_files import LOCK, encoded, write_atomically
+
+STUDY = "study.toml"
+PAGE = "comparison.html"
+
+
+def comparison_of(matrix: Matrix) -> Comparison:
+    """The results of all cells, as far as they have come."""
+    study = matrix.study
+    found = [
+        read_result(cell.row, cell.data, cell.seed, matrix.home, cell.path, read_cpu_seconds(cell.path))
+        for cell in matrix.cells
+    ]
+    return Comparison(
+        title=study.title,
+        source=study.source,
+        settings=study.settings,
+        rows=tuple(placed(row, study) for row in study.rows),
+        data=matrix.data,
+        seeds=study.seeds,
+        baseline=matrix.baseline,
+        axis=study.axis,
+        results={(one.row, one.data, one.seed): one for one in found},
+    )
+
+
+def placed(row: RowTable, study: Study) -> Row:
+    """A row of the tables; it has a place on the axis if it sets what is along it."""
+    place = row.settings.get(study.axis)
+    series = row.series or resolve({**study.settings, **row.settings}).method
+    return Row(row.name, row.settings, None if place is None else float(place), series)
+
+
+def write_study(matrix: Matrix) -> None:
+    """Write study.toml, by which the comparison can be repeated.
+
+    Raises:
+        RunError: the folder holds something else.
+    """
+    home = matrix.home
+    if home.is_dir() and not (home / STUDY).exists() and {entry.name for entry in home.iterdir()} - {LOCK}:
+        raise RunError(f"{home} is not empty and holds no comparison; choose another --out")
+    text = tomli_w.dumps(matrix.study.model_dump(by_alias=True))
+    write_atomically(home / STUDY, encoded(text))
+
+
+def write_outcome(matrix: Matrix, comparison: Comparison) -> None:
+    """Write tables, plots and page, each in one piece."""
+    texts: Mapping[str, str] = {
+        "comparison.md": markdown(comparison),
+        "comparison.csv": scores_csv(comparison),
+        "summary.csv": summary_csv(comparison),
+        "convergence.csv": convergence_csv(comparison),
+        "costs.md": costs_markdown(comparison),
+        "costs.csv": costs_csv(comparison),
+        PAGE: render_comparison(comparison),
+    }
+    for name, text in texts.items():
+        write_atomically(matrix.home / name, encoded(text))
+    write_atomically(matrix.home / "comparison.png", score_png(comparison))
+    write_atomically(matrix.home / "convergence.png", convergence_png(comparison))
+
+
+def show_outcome(comparison: Comparison, home: Path) -> None:
+    """The table of each data set, and where the rest is."""
+    console = results()
+    every = list(lines(comparison))
+    for data in comparison.data:
+        table = Table(
+            title=Text(data),
+            title_justify="left",
+            box=None,
+            pad_edge=False,
+            header_style="dim",
+            title_style="bold",
+        )
+        table.add_column("row", no_wrap=True)
+        headings = (
+            "seeds",
+            "val",
+            "test",
+            "difference",
+            "macro-F1",
+            "calibration",
+            "up/round",
+            "down/round",
+            "round",
+        )
+        for name in headings:
+            table.add_column(name, justify="right", no_wrap=True)
+        for line in every:
+            if line.data == data:
+                table.add_row(
+                    Text(line.row), seeds_done(line), *scores(line, comparison.baseline), *costs(line)[:3]
+                )
+        console.print(table)
+        console.print()
+    say(
+        console,
+        f"mean ± standard deviation over seeds {', '.join(map(str, comparison.seeds))}, in percent; difference in test "
+        f"accuracy to {comparison.baseline} with its 95% interval (Student's t, paired by seed)",
+        "dim",
+    )
+    for name in ("comparison.md", "comparison.csv", "comparison.png", "convergence.png", PAGE):
+        say(console, str(home / name))
+
+
+def show_failures(failures: Mapping[str, str]) -> None:
+    """Why cells failed, those with the same reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in failures.items():
+        by_reason.setdefault(reason, []).append(name)
+    console = notices()
+    for reason, names in by_reason.items():
+        say(console, f"failed: {'; '.join(names)}", "red")
+        say(console, f"  {reason}", "red")
+    say(console, "the same command tries again what failed and keeps the rest", "yellow")

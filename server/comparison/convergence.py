@@ -1,0 +1,72 @@
+"""How fast runs converge: scores over rounds, and the round in which the plateau is almost reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from server.comparison.statistics import Spread, spread
+from server.tracking.rows import RoundRow
+
+PLATEAU_ROUNDS = 10
+NEARLY = 0.99
+
+
+@dataclass(frozen=True)
+class Point:
+    """Validation and test accuracy in a round, over the runs of a row."""
+
+    round: int
+    val: Spread | None
+    test: Spread
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """When a run came close to its plateau.
+
+    Args:
+        plateau: mean validation accuracy of the last ten scored rounds, or of all if there are fewer.
+        rounds: the first round whose validation accuracy is at least 99% of the plateau.
+        seconds: what the rounds up to then took.
+    """
+
+    plateau: float
+    rounds: int
+    seconds: float
+
+
+def curve(runs: Sequence[Sequence[RoundRow]]) -> list[Point]:
+    """The scores of the global model over the finished runs, for each round in which all of them were tested.
+
+    Args:
+        runs: the rounds of each; those without a round are left out.
+    """
+    tested = [
+        {row.round: row for row in rounds if row.test_accuracy is not None} for rounds in runs if rounds
+    ]
+    if not tested:
+        return []
+    points = []
+    for number in sorted(set.intersection(*(set(rows) for rows in tested))):
+        rows = [one[number] for one in tested]
+        vals = [row.val_accuracy for row in rows if row.val_accuracy is not None]
+        test = spread([row.test_accuracy for row in rows if row.test_accuracy is not None])
+        if test is not None:
+            points.append(Point(number, spread(vals) if len(vals) == len(rows) else None, test))
+    return points
+
+
+def arrival(rounds: Sequence[RoundRow]) -> Arrival | None:
+    """When a run came close to its plateau; None where no validation node was scored."""
+    scored = [row for row in rounds if row.val_accuracy is not None]
+    vals = [row.val_accuracy for row in scored if row.val_accuracy is not None]
+    if not vals:
+        return None
+    last = vals[-PLATEAU_ROUNDS:]
+    plateau = sum(last) / len(last)
+    # At least one of the last rounds is as good as their mean.
+    first = next(row.round for row, val in zip(scored, vals, strict=True) if val >= NEARLY * plateau)
+    elapsed = dict(zip((row.round for row in rounds), accumulate(row.seconds for row in rounds), strict=True))
+    return Arrival(plateau, first, elapsed[first])

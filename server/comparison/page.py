@@ -1,0 +1,81 @@
+"""The page of a comparison: tables, plots and the runs behind them in one self-contained file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from server.comparison.convergence import Point
+from server.comparison.page_template import TEMPLATE
+from server.comparison.plots import curve_lines, score_svg
+from server.comparison.results import Comparison, Line, lines
+from server.comparison.tables import convergence, costs, ordered, percents, scores, seeds_done
+from server.report import plots
+from server.report.page import Chart, Key, environment
+
+
+@dataclass(frozen=True)
+class PartLine:
+    """One row of the tables: its name and what stands in the columns."""
+
+    name: str
+    scores: Sequence[str]
+    costs: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the page shows of one data set."""
+
+    data: str
+    lines: Sequence[PartLine]
+    charts: Sequence[Chart]
+
+
+def render_comparison(comparison: Comparison) -> str:
+    """The page as text; equal comparisons give equal text."""
+    every = list(lines(comparison))
+    parts = [
+        part(comparison, data, [line for line in every if line.data == data], f"data{index}")
+        for index, data in enumerate(comparison.data)
+    ]
+    template = environment().from_string(TEMPLATE)
+    return template.render(comparison=comparison, parts=parts, runs=ordered(comparison))
+
+
+def part(comparison: Comparison, data: str, own: Sequence[Line], identity: str) -> Part:
+    """Table and charts of one data set."""
+    rows = [
+        PartLine(
+            line.row,
+            [seeds_done(line), *scores(line, comparison.baseline), *convergence(line)],
+            costs(line),
+        )
+        for line in own
+    ]
+    words = "; ".join(f"{line.row}: {percents(line.test)} percent" for line in own)
+    charts = [
+        Chart("Test accuracy", "", words, Markup(score_svg(comparison, data, f"{identity}-scores")), ())
+    ]
+    curves = {row.name: comparison.curve(row.name, data) for row in comparison.rows}
+    if any(len(found) > 1 for found in curves.values()):
+        charts.append(curve_chart(curves, f"{identity}-rounds"))
+    return Part(data, rows, charts)
+
+
+def curve_chart(curves: Mapping[str, Sequence[Point]], identity: str) -> Chart:
+    """Test accuracy over rounds, one line a row."""
+    drawn = curve_lines(curves)
+    keys = [
+        Key(name, line.colour, plots.CSS_DASHES[line.dash % len(plots.CSS_DASHES)])
+        for name, line in drawn.items()
+    ]
+    words = (
+        f"{name}: {100 * curves[name][-1].test.mean:.2f} percent in round {curves[name][-1].round}"
+        for name in drawn
+    )
+    svg = Markup(plots.line_plot(list(drawn.values()), "", identity, percent=True))
+    note = "Of the global model of each round: mean over seeds, band of one standard deviation."
+    return Chart("Test accuracy over rounds", note, "; ".join(words), svg, tuple(keys))

@@ -1,0 +1,174 @@
+"""What the runs of a comparison came to, and what follows for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from server.comparison.convergence import Point, arrival, curve
+from server.comparison.statistics import Difference, Spread, paired_difference, spread
+from server.tracking.rows import RoundRow, Summary
+from server.tracking.run_directory import RunDirectory
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run: a row on one data set with one seed.
+
+    Args:
+        run: its directory, relative to the comparison's.
+        summary: None where the run has not finished.
+        rounds: the rows of its metrics, empty where it has not finished.
+        cpu_seconds: processor time of all its attempts that ended in order; None where it was not measured.
+    """
+
+    row: str
+    data: str
+    seed: int
+    run: str
+    summary: Summary | None = None
+    rounds: tuple[RoundRow, ...] = ()
+    cpu_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the tables.
+
+    Args:
+        name: what people call it.
+        settings: its own ones, by dotted key.
+        place: its value on the axis of the plot; None where it has none.
+        series: of the line that it belongs to in that plot.
+    """
+
+    name: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    place: float | None = None
+    series: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Rows on data sets with seeds.
+
+    Args:
+        title: of the page.
+        source: what it reproduces; may be empty.
+        settings: those that all rows share, by dotted key.
+        baseline: the name of the row with which the others are compared.
+        axis: the setting along which the plot shows lines; empty for one point a row.
+        results: by row, data set and seed; one for each that was asked for.
+    """
+
+    title: str
+    source: str
+    settings: Mapping[str, object]
+    rows: tuple[Row, ...]
+    data: tuple[str, ...]
+    seeds: tuple[int, ...]
+    baseline: str
+    axis: str
+    results: Mapping[tuple[str, str, int], Result]
+
+    def of(self, row: str, data: str) -> list[tuple[int, Summary]]:
+        """Seeds and summaries of the runs that have finished."""
+        found = ((seed, self.results[row, data, seed].summary) for seed in self.seeds)
+        return [(seed, summary) for seed, summary in found if summary is not None]
+
+    def curve(self, row: str, data: str) -> list[Point]:
+        """The scores over rounds, of the runs that have finished."""
+        return curve([self.results[row, data, seed].rounds for seed in self.seeds])
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row on one data set: scores over seeds as fractions, and what a run cost on average.
+
+    `difference` is in test accuracy to the baseline, None for the baseline itself. `plateau` is the mean
+    validation accuracy of a run's last rounds; `rounds_to_plateau` and `seconds_to_plateau` say when 99% of it
+    were reached. Bytes and seconds are those of a round; `seconds` and `cpu_seconds` are those of a whole run.
+    """
+
+    row: str
+    data: str
+    finished: int
+    wanted: int
+    val: Spread | None
+    test: Spread | None
+    macro_f1: Spread | None
+    ece: Spread | None
+    difference: Difference | None
+    plateau: Spread | None
+    rounds_to_plateau: Spread | None
+    seconds_to_plateau: Spread | None
+    bytes_up: Spread | None
+    bytes_down: Spread | None
+    seconds_per_round: Spread | None
+    seconds: Spread | None
+    cpu_seconds: Spread | None
+    encoder_tokens: Spread | None
+    llm_tokens: Spread | None
+
+
+def lines(comparison: Comparison) -> Iterator[Line]:
+    """One line for each data set and row, in the order of the tables."""
+    for data in comparison.data:
+        baseline = tested(comparison.of(comparison.baseline, data))
+        for row in comparison.rows:
+            yield line(comparison, row.name, data, baseline)
+
+
+def line(comparison: Comparison, row: str, data: str, baseline: Mapping[int, float]) -> Line:
+    """The line of a row on one data set, against the baseline's test accuracies by seed."""
+    runs = comparison.of(row, data)
+    results = [comparison.results[row, data, seed] for seed, _ in runs]
+    processor = [result.cpu_seconds for result in results]
+    arrivals = [found for result in results if (found := arrival(result.rounds)) is not None]
+
+    def over(value: Callable[[Summary], float | None]) -> Spread | None:
+        return spread([found for _, summary in runs if (found := value(summary)) is not None])
+
+    return Line(
+        row=row,
+        data=data,
+        finished=len(runs),
+        wanted=len(comparison.seeds),
+        val=over(lambda summary: summary.val_accuracy),
+        test=over(lambda summary: summary.test_accuracy),
+        macro_f1=over(lambda summary: summary.test_macro_f1),
+        ece=over(lambda summary: summary.test_ece),
+        difference=None if row == comparison.baseline else paired_difference(tested(runs), baseline),
+        plateau=spread([found.plateau for found in arrivals]),
+        rounds_to_plateau=spread([found.rounds for found in arrivals]),
+        seconds_to_plateau=spread([found.seconds for found in arrivals]),
+        bytes_up=over(lambda summary: summary.bytes_up / max(1, summary.rounds)),
+        bytes_down=over(lambda summary: summary.bytes_down / max(1, summary.rounds)),
+        seconds_per_round=over(lambda summary: summary.seconds_per_round),
+        seconds=over(lambda summary: summary.seconds),
+        cpu_seconds=spread([seconds for seconds in processor if seconds is not None]),
+        encoder_tokens=over(lambda summary: summary.encoder_tokens),
+        llm_tokens=over(lambda summary: summary.llm_tokens),
+    )
+
+
+def tested(runs: list[tuple[int, Summary]]) -> dict[int, float]:
+    """Test accuracies by seed."""
+    return {seed: summary.test_accuracy for seed, summary in runs if summary.test_accuracy is not None}
+
+
+def read_result(row: str, data: str, seed: int, home: Path, run: Path, cpu_seconds: float | None) -> Result:
+    """The result in a run directory, which may be absent or unfinished.
+
+    Args:
+        row, data, seed: what was run.
+        home: folder of the comparison, which holds `run`.
+        run: the run directory.
+        cpu_seconds: measured processor time.
+    """
+    name = run.relative_to(home).as_posix()
+    summary = RunDirectory.open(run).read_summary() if (run / "summary.json").is_file() else None
+    if summary is None:
+        return Result(row, data, seed, name)
+    return Result(row, data, seed, name, summary, tuple(RunDirectory.open(run).read_rounds()), cpu_seconds)

@@ -1,0 +1,264 @@
+"""The tables of a comparison as Markdown and CSV.
+
+Scores and costs are kept apart: with the same seeds on the same machine scores are the same to the last
+digit, while durations, and the bytes of messages that report durations, differ from run to run.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+
+from server.comparison.convergence import Point
+from server.comparison.results import Comparison, Line, Result, lines
+from server.comparison.statistics import Difference, Spread
+from server.report.page import count, duration, size
+from server.tracking.model_card import cell, code
+
+NOTHING = "–"
+SCORE_COLUMNS = ("row", "data", "seed", "best_round", "val", "test", "macro_f1", "ece", "run")
+SUMMARY_COSTS = (
+    *("rounds", "bytes_up", "bytes_down", "seconds", "seconds_per_round"),
+    *("encoder_tokens", "llm_tokens", "llm_tokens_full_text", "peak_rss_mb"),
+)
+COST_COLUMNS = ("row", "data", "seed", *SUMMARY_COSTS, "cpu_seconds")
+SUMMARY_SCORES = ("val", "test", "macro_f1", "ece", "plateau", "rounds_to_plateau")
+CONVERGENCE_COLUMNS = ("row", "data", "round", "seeds", "val_mean", "val_std", "test_mean", "test_std")
+
+
+def markdown(comparison: Comparison) -> str:
+    """The scores: one table a data set, with what was compared and how to read it."""
+    headings = ["row", "seeds", "validation", "test", "difference", "macro-F1", "calibration error"]
+    headings += ["plateau", "rounds to it"]
+    parts = [f"# {cell(comparison.title)}", *about(comparison)]
+    for data in comparison.data:
+        cells = [
+            [cell(line.row), seeds_done(line), *scores(line, comparison.baseline), *convergence(line)]
+            for line in lines(comparison)
+            if line.data == data
+        ]
+        parts += [f"## {cell(data)}", markdown_table(headings, cells)]
+    parts += [
+        "![Test accuracy of each row](comparison.png)",
+        "![Test accuracy over rounds](convergence.png)",
+        *reading(comparison),
+        *row_settings(comparison),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def costs_markdown(comparison: Comparison) -> str:
+    """What the runs cost: means over seeds, one table a data set."""
+    headings = [
+        *("row", "bytes up a round", "bytes down a round", "seconds a round", "time to plateau"),
+        *("time of a run", "processor time of a run", "encoder tokens", "language model tokens"),
+    ]
+    parts = [f"# {cell(comparison.title)}: costs"]
+    for data in comparison.data:
+        cells = [[cell(line.row), *costs(line)] for line in lines(comparison) if line.data == data]
+        parts += [f"## {cell(data)}", markdown_table(headings, cells)]
+    parts.append(
+        "Means over the finished seeds; seconds a round are the median of a run. They depend on the machine and on "
+        "what else it does. Texts are encoded in the first run that needs them, and its row bears their cost. Time to "
+        "plateau: until the validation accuracy reaches 99% of its mean over the last ten scored rounds."
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def about(comparison: Comparison) -> list[str]:
+    """What was compared."""
+    settings = ", ".join(f"`{code(key)} = {code(value)}`" for key, value in comparison.settings.items())
+    seeds = ", ".join(map(str, comparison.seeds))
+    named = [f"Source: {cell(comparison.source)}."] if comparison.source else []
+    common = f" Settings of all rows: {settings}." if settings else " All settings are the defaults."
+    return [*named, f"Seeds: {seeds}.{common}"]
+
+
+def reading(comparison: Comparison) -> list[str]:
+    """How the numbers are to be read."""
+    percentages = (
+        "Percentages: mean ± sample standard deviation over seeds. Each run is scored at the round with the best "
+        "validation accuracy; test labels choose nothing."
+    )
+    differences = (
+        f"Difference: of test accuracy to {cell(comparison.baseline)}, in percentage points, paired by seed; in "
+        "brackets the 95% interval of Student's t over the seeds that both rows have. An interval around 0 means "
+        "that these seeds do not tell the two apart."
+    )
+    plateau = (
+        "Plateau: mean validation accuracy of the last ten scored rounds; rounds to it: the first whose validation "
+        "accuracy is at least 99% of it. Scores of each round, over seeds, are in convergence.csv and .png."
+    )
+    return [percentages, differences, plateau]
+
+
+def row_settings(comparison: Comparison) -> list[str]:
+    """The settings in which the rows differ from the others."""
+    cells = [
+        [
+            cell(row.name),
+            ", ".join(f"`{code(key)} = {code(value)}`" for key, value in row.settings.items()) or NOTHING,
+        ]
+        for row in comparison.rows
+    ]
+    return ["## Rows", markdown_table(["row", "its own settings"], cells, numeric=False)]
+
+
+def markdown_table(headings: Sequence[str], cells: Iterable[Sequence[str]], numeric: bool = True) -> str:
+    """A table whose columns, after the first, are aligned to the right if they are numbers."""
+    marks = ["---", *(("---:" if numeric else "---") for _ in headings[1:])]
+    return "\n".join(f"| {' | '.join(entries)} |" for entries in [headings, marks, *cells])
+
+
+def seeds_done(line: Line) -> str:
+    """How many of the runs have finished."""
+    return str(line.wanted) if line.finished == line.wanted else f"{line.finished} of {line.wanted}"
+
+
+def scores(line: Line, baseline: str) -> list[str]:
+    """Validation, test, difference, macro-F1, calibration error as a person reads them."""
+    difference = NOTHING if line.row == baseline else points(line.difference)
+    return [percents(line.val), percents(line.test), difference, percents(line.macro_f1), percents(line.ece)]
+
+
+def convergence(line: Line) -> list[str]:
+    """Plateau and rounds to it as a person reads them."""
+    found = line.rounds_to_plateau
+    if found is None:
+        return [NOTHING, NOTHING]
+    return [
+        percents(line.plateau),
+        f"{found.mean:.1f}" + ("" if found.std is None else f" ± {found.std:.1f}"),
+    ]
+
+
+def costs(line: Line) -> list[str]:
+    """Bytes, durations and tokens as a person reads them."""
+    bytes_and_times = [
+        size(mean(line.bytes_up)),
+        size(mean(line.bytes_down)),
+        duration(mean(line.seconds_per_round)),
+        duration(mean(line.seconds_to_plateau)),
+        duration(mean(line.seconds)),
+        duration(mean(line.cpu_seconds)),
+    ]
+    tokens = [mean(line.encoder_tokens), mean(line.llm_tokens)]
+    return [*bytes_and_times, *(NOTHING if value is None else count(round(value)) for value in tokens)]
+
+
+def percents(found: Spread | None) -> str:
+    """Mean ± standard deviation of fractions, as percentages."""
+    if found is None:
+        return NOTHING
+    return f"{100 * found.mean:.2f}" + ("" if found.std is None else f" ± {100 * found.std:.2f}")
+
+
+def points(found: Difference | None) -> str:
+    """A difference of fractions in percentage points with its interval; nothing to tell from one pair."""
+    if found is None or found.low is None or found.high is None:
+        return NOTHING
+    return f"{signed(found.mean)} [{signed(found.low)}, {signed(found.high)}]"
+
+
+def signed(value: float) -> str:
+    """A fraction in percentage points with its sign; zero has none."""
+    text = f"{100 * value:+.2f}"
+    return "0.00" if text in ("+0.00", "-0.00") else text.replace("-", "−")
+
+
+def mean(found: Spread | None) -> float | None:
+    """The mean, None of nothing."""
+    return None if found is None else found.mean
+
+
+def scores_csv(comparison: Comparison) -> str:
+    """One line a run: scores as fractions; empty where there is none."""
+    return csv_text(SCORE_COLUMNS, (score_record(result) for result in ordered(comparison)))
+
+
+def costs_csv(comparison: Comparison) -> str:
+    """One line a run: bytes, seconds, tokens; empty where there is none."""
+    return csv_text(COST_COLUMNS, (cost_record(result) for result in ordered(comparison)))
+
+
+def summary_csv(comparison: Comparison) -> str:
+    """One line a row and data set: means, standard deviations and the paired difference.
+
+    They are fractions, but for the rounds to the plateau.
+    """
+    pairs = [f"{name}_{part}" for name in SUMMARY_SCORES for part in ("mean", "std")]
+    ends = ["difference", "difference_low", "difference_high"]
+    columns = ["row", "data", "seeds", *pairs, "baseline", *ends]
+    return csv_text(columns, (summary_record(line, comparison.baseline) for line in lines(comparison)))
+
+
+def convergence_csv(comparison: Comparison) -> str:
+    """One line for each row, data set and round: accuracies as fractions over the finished seeds."""
+    records = (
+        convergence_record(row.name, data, point)
+        for data in comparison.data
+        for row in comparison.rows
+        for point in comparison.curve(row.name, data)
+    )
+    return csv_text(CONVERGENCE_COLUMNS, records)
+
+
+def ordered(comparison: Comparison) -> list[Result]:
+    """Every run that was asked for, by data set, row and seed."""
+    return [
+        comparison.results[row.name, data, seed]
+        for data in comparison.data
+        for row in comparison.rows
+        for seed in comparison.seeds
+    ]
+
+
+def score_record(result: Result) -> dict[str, object]:
+    """The line of a run with its scores."""
+    record: dict[str, object] = {name: getattr(result, name) for name in ("row", "data", "seed", "run")}
+    found = result.summary
+    if found is not None:
+        record |= {"best_round": found.best_round, "val": found.val_accuracy, "test": found.test_accuracy}
+        record |= {"macro_f1": found.test_macro_f1, "ece": found.test_ece}
+    return record
+
+
+def cost_record(result: Result) -> dict[str, object]:
+    """The line of a run with its costs."""
+    record: dict[str, object] = {name: getattr(result, name) for name in ("row", "data", "seed")}
+    if result.summary is not None:
+        record |= {name: getattr(result.summary, name) for name in SUMMARY_COSTS}
+        record["cpu_seconds"] = result.cpu_seconds
+    return record
+
+
+def convergence_record(row: str, data: str, point: Point) -> dict[str, object]:
+    """The line of a round."""
+    record: dict[str, object] = {"row": row, "data": data, "round": point.round, "seeds": point.test.count}
+    record |= {"test_mean": point.test.mean, "test_std": point.test.std}
+    if point.val is not None:
+        record |= {"val_mean": point.val.mean, "val_std": point.val.std}
+    return record
+
+
+def summary_record(line: Line, baseline: str) -> dict[str, object]:
+    """The line of a row on one data set."""
+    record: dict[str, object] = {"row": line.row, "data": line.data, "seeds": line.finished}
+    for name in SUMMARY_SCORES:
+        found: Spread | None = getattr(line, name)
+        if found is not None:
+            record |= {f"{name}_mean": found.mean, f"{name}_std": found.std}
+    if line.difference is not None:
+        record |= {"baseline": baseline, "difference": line.difference.mean}
+        record |= {"difference_low": line.difference.low, "difference_high": line.difference.high}
+    return record
+
+
+def csv_text(columns: Sequence[str], records: Iterable[Mapping[str, object]]) -> str:
+    """CSV with a heading; numbers in their shortest exact form, nothing for what is missing."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return buffer.getvalue()

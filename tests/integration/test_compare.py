@@ -1,0 +1,266 @@
+"""Comparisons from the command line: complete, repeatable, resumable."""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import Result as Invoked
+from typer.testing import CliRunner
+
+from common.errors import RunError
+from deploy.cli import app
+from deploy.comparison.execution import ROUNDS, Note, State, Step, run_cell, state_of
+from deploy.comparison.matrix import Cell, matrix_of
+from deploy.comparison.request import requested
+from deploy.comparison.workers import Workers, run_here
+from server.tracking.run_directory import RunDirectory
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCORES = ("comparison.md", "comparison.csv", "summary.csv", "comparison.png")
+SMALL = ("--methods", "isolated", "--data", "site-a", "--clients", "2", "--partition", "random")
+
+Fedtag = Callable[..., Invoked]
+
+
+@pytest.fixture
+def fedtag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_feature_folder: Callable[..., Path]
+) -> Fedtag:
+    """The command line in a folder that holds the data folders site-a and site-b."""
+    monkeypatch.chdir(tmp_path)
+    write_feature_folder(tmp_path / "site-a", seed=0)
+    write_feature_folder(tmp_path / "site-b", seed=1)
+
+    def run(*arguments: object) -> Invoked:
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return run
+
+
+class Record:
+    """A watch that remembers what happened; `react` is called with everything that a cell says."""
+
+    def __init__(self, react: Callable[[Cell, Step | Note], None] = lambda cell, said: None) -> None:
+        self.events: list[tuple[str, int]] = []
+        self.errors: dict[int, str | None] = {}
+        self.react = react
+
+    def begin(self, cell: Cell) -> None:
+        self.events.append(("begin", cell.seed))
+
+    def tell(self, cell: Cell, said: Step | Note) -> None:
+        if isinstance(said, Step) and said.what == ROUNDS:
+            self.events.append((f"round {said.done}", cell.seed))
+        self.react(cell, said)
+
+    def end(self, cell: Cell, error: str | None) -> None:
+        self.events.append(("end", cell.seed))
+        self.errors[cell.seed] = error
+
+
+def cells(home: Path, seeds: str = "0,", rounds: int = 3) -> list[Cell]:
+    """The cells of the isolated row."""
+    options = {"clients": 2, "rounds": rounds, "data.partition": "random", "device": "cpu"}
+    study = requested(None, "isolated", None, seeds, ["site-a"], None, options, [])
+    return [cell for cell in matrix_of(study, home).cells if cell.row == "isolated"]
+
+
+def scores(run: Path) -> list[tuple[object, ...]]:
+    rows = RunDirectory.open(run).read_rounds()
+    return [(row.round, row.train_loss, row.val_accuracy, row.test_accuracy, row.test_ece) for row in rows]
+
+
+def times(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def contents(folder: Path, names: Sequence[str] = SCORES) -> list[bytes]:
+    return [(folder / name).read_bytes() for name in names]
+
+
+def test_matrix_is_complete_and_is_run_once(fedtag: Fedtag, tmp_path: Path) -> None:
+    options = ("compare", *SMALL[2:], "--methods", "dance", "--ratio", "0.3", "--seeds", 2, "--rounds", 2)
+    first = fedtag(*options, "--out", "one")
+    assert first.exit_code == 0, first.stderr
+    with (tmp_path / "one" / "comparison.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert [(line["row"], line["seed"]) for line in lines] == [
+        (row, seed)
+        for row in ("isolated", "centralised", "FedAvg (full data)", "dance 30%")
+        for seed in ("0", "1")
+    ]
+    for line in lines:
+        summary = RunDirectory.open(tmp_path / "one" / line["run"]).read_summary()
+        assert summary is not None
+        assert float(line["test"]) == summary.test_accuracy
+        assert float(line["ece"]) == summary.test_ece
+        assert int(line["best_round"]) == summary.best_round
+        assert str(summary.seed) == line["seed"]
+        assert f"{line['row']} · site-a · seed {line['seed']}: validation" in first.stderr
+    with (tmp_path / "one" / "costs.csv").open(encoding="utf-8") as file:
+        assert all(float(line["cpu_seconds"]) > 0 for line in csv.DictReader(file))
+    assert (tmp_path / "one" / "comparison.html").is_file()
+    assert "FedAvg (full data)" in first.stdout
+
+    before, kept = times(tmp_path / "one" / "runs"), contents(tmp_path / "one")
+    again = fedtag(*options, "--out", "one")
+    assert again.exit_code == 0, again.stderr
+    assert "8 runs; 8 finished before" in again.stderr
+    assert times(tmp_path / "one" / "runs") == before
+    assert contents(tmp_path / "one") == kept
+
+    replayed = fedtag("compare", "--study", "one/study.toml", "--out", "one")
+    assert replayed.exit_code == 0, replayed.stderr
+    assert times(tmp_path / "one" / "runs") == before
+
+
+def test_same_study_gives_the_same_bytes_however_many_jobs(fedtag: Fedtag, tmp_path: Path) -> None:
+    options = ("compare", *SMALL, "--seeds", "0,", "--rounds", 2)
+    for out, jobs in (("one", 1), ("two", 2)):
+        result = fedtag(*options, "--out", out, "--jobs", jobs)
+        assert result.exit_code == 0, result.stderr
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert multiprocessing.active_children() == []
+
+
+def test_other_settings_are_refused_by_name(fedtag: Fedtag, tmp_path: Path) -> None:
+    options = ("compare", *SMALL, "--seeds", "0,", "--out", "one")
+    assert fedtag(*options, "--rounds", 1).exit_code == 0
+    before = times(tmp_path / "one")
+    refused = fedtag(*options, "--rounds", 2, "--set", "train.epochs=4")
+    assert refused.exit_code == 1
+    assert "seed-0 was run with rounds = 1, not 2 and train.epochs = 3, not 4" in refused.stderr
+    assert "choose another --out" in refused.stderr
+    assert "(2 other runs of this comparison too)" in refused.stderr
+    assert times(tmp_path / "one") == before
+    more = fedtag("compare", *SMALL, "--seeds", "0,4", "--out", "one", "--rounds", 1)
+    assert more.exit_code == 0
+    assert "6 runs; 3 finished before" in more.stderr
+
+
+def test_failing_run_costs_itself_only(fedtag: Fedtag, tmp_path: Path) -> None:
+    """More clients than nodes cannot be had, except where all is in one place."""
+    options = (
+        "compare",
+        *SMALL[:4],
+        "--partition",
+        "random",
+        "--clients",
+        100,
+        "--rounds",
+        1,
+        "--seeds",
+        "0,",
+    )
+    failed = fedtag(*options, "--out", "one")
+    assert failed.exit_code == 1
+    assert "failed: isolated · site-a · seed 0; FedAvg (full data) · site-a · seed 0" in failed.stderr
+    assert "the same command tries again" in failed.stderr
+    text = (tmp_path / "one" / "comparison.md").read_text(encoding="utf-8")
+    assert "| isolated | 0 of 1 | – | – | – | – | – |" in text
+    assert "| centralised | 1 | " in text
+
+
+def test_wrong_sources_and_folders_are_refused_before_anything_runs(fedtag: Fedtag, tmp_path: Path) -> None:
+    bad = fedtag("compare", *SMALL, "--data", "nowhere", "--out", "one")
+    assert bad.exit_code == 2
+    assert "'nowhere', which is neither a folder nor a file" in bad.stderr
+    assert fedtag("compare", *SMALL, "--device", "cuda:77").exit_code == 2
+    assert fedtag("compare", *SMALL, "--jobs", 0).exit_code == 2
+    assert not (tmp_path / "one").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "summary.csv").write_text("keep")
+    bad = fedtag("compare", *SMALL, "--rounds", 1, "--out", "mine")
+    assert bad.exit_code == 1
+    assert "mine is not empty and holds no comparison" in bad.stderr
+    assert (tmp_path / "mine" / "summary.csv").read_text() == "keep"
+
+
+def test_interrupted_cell_goes_on_as_if_it_had_not_stopped(fedtag: Fedtag, tmp_path: Path) -> None:
+    def interrupt(cell: Cell, said: Step | Note) -> None:
+        if isinstance(said, Step) and said.done == 3:
+            raise KeyboardInterrupt
+
+    whole, stopped = (cells(tmp_path / name, rounds=6)[0] for name in ("whole", "stopped"))
+    assert run_here([whole], Record(), debug=False) == {}
+    with pytest.raises(KeyboardInterrupt):
+        run_here([stopped], Record(interrupt), debug=False)
+    assert state_of(stopped) is State.UNFINISHED
+    record = Record()
+    assert run_here([stopped], record, debug=False) == {}
+    assert ("round 3", 0) in record.events
+    assert ("round 2", 0) not in record.events
+    assert scores(stopped.path) == scores(whole.path)
+    assert state_of(stopped) is State.FINISHED
+
+
+def test_cell_that_was_killed_before_its_settings_were_written_starts_anew(
+    fedtag: Fedtag, tmp_path: Path
+) -> None:
+    cell = cells(tmp_path / "one", rounds=1)[0]
+    (cell.path / "sites" / "half").mkdir(parents=True)
+    assert state_of(cell) is State.ABSENT
+    run_cell(cell, lambda said: None)
+    assert state_of(cell) is State.FINISHED
+    other = cells(tmp_path / "two", rounds=1)[0]
+    other.path.mkdir(parents=True)
+    (other.path / "letter.txt").write_text("keep")
+    with pytest.raises(RunError, match="is no run directory"):
+        state_of(other)
+
+
+def test_one_process_encodes_while_the_others_wait_and_a_dead_one_is_replaced(
+    fedtag: Fedtag, tmp_path: Path
+) -> None:
+    seed_of_victim = 1
+    wanted = cells(tmp_path / "one", seeds="3", rounds=20)
+
+    def kill(cell: Cell, said: Step | Note) -> None:
+        if cell.seed == seed_of_victim and isinstance(said, Step) and said.done == 2:
+            next(worker for worker, busy in workers.busy.values() if busy == cell).process.kill()
+
+    record = Record(kill)
+    with Workers(2, debug=False) as workers:
+        failures = workers.run(wanted, record)
+    assert {cell.seed: why for cell, why in failures.items()} == {1: "its process ended with signal 9"}
+    assert record.errors == {0: None, 1: "its process ended with signal 9", 2: None}
+    assert record.events.index(("begin", 1)) > record.events.index(("round 1", 0))
+    assert [state_of(cell) for cell in wanted] == [State.FINISHED, State.UNFINISHED, State.FINISHED]
+    assert multiprocessing.active_children() == []
+
+
+def test_ctrl_c_stops_all_processes_and_the_same_command_goes_on(fedtag: Fedtag, tmp_path: Path) -> None:
+    options = ["compare", *SMALL, "--rounds", "40", "--seeds", "0,", "--jobs", "2", "--out", "one"]
+    command = [sys.executable, "-m", "deploy.cli", *options]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    process = subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    metrics = tmp_path / "one" / "runs" / "isolated" / "site-a" / "seed-0" / "metrics.jsonl"
+    try:
+        deadline = time.monotonic() + 60
+        while not (metrics.exists() and metrics.read_bytes().count(b"\n") >= 5):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        started = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "stopped; the same command goes on from here" in told
+    assert psutil.wait_procs(started, timeout=10)[1] == []
+    assert told.count("Traceback") == 0
+    assert fedtag(*options[:-4], "--out", "one").exit_code == 0
+    assert [number for number, *_ in scores(metrics.parent)] == list(range(1, 41))

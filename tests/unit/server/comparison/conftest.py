@@ -1,0 +1,83 @@
+"""Comparisons whose numbers are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from server.comparison.results import Comparison, Result, Row
+from server.tracking.rows import RoundRow, Summary
+
+Scores = Mapping[str, Sequence[float | None]]
+
+
+def summary(test: float, seed: int) -> Summary:
+    return Summary(
+        method="fedavg",
+        data="cora",
+        clients=3,
+        rounds=4,
+        ratio=None,
+        seed=seed,
+        best_round=3,
+        val_accuracy=test + 0.01,
+        test_accuracy=test,
+        test_macro_f1=test - 0.02,
+        last_test_accuracy=test,
+        bytes_up=4000,
+        bytes_down=8_000_000,
+        encoder_tokens=1234 if seed == 0 else 0,
+        llm_tokens=None,
+        llm_tokens_full_text=None,
+        seconds=12.0,
+        seconds_per_round=2.5,
+        peak_rss_mb=100.0,
+        versions={},
+        test_ece=0.05,
+    )
+
+
+def rounds(test: float) -> tuple[RoundRow, ...]:
+    return tuple(
+        RoundRow(number, 1.0, test, test - 0.01 * (4 - number), test, 1.0, {}, 1, 1, 3, 0)
+        for number in range(1, 5)
+    )
+
+
+@pytest.fixture
+def compared() -> Callable[..., Comparison]:
+    """Builds a comparison from test accuracies by row, one a seed; None stands for a run that is missing."""
+
+    def build(
+        scores: Scores,
+        baseline: str = "FedAvg",
+        rows: Sequence[Row] = (),
+        axis: str = "",
+        data: Sequence[str] = ("cora",),
+    ) -> Comparison:
+        count = len(next(iter(scores.values())))
+        results = {}
+        for place, name in enumerate(data):
+            for row, tests in scores.items():
+                for seed, test in enumerate(tests):
+                    run = f"runs/{row}/{name}/seed-{seed}"
+                    found = Result(row, name, seed, run)
+                    if test is not None:
+                        found = Result(
+                            row, name, seed, run, summary(test - 0.1 * place, seed), rounds(test), 30.0 + seed
+                        )
+                    results[row, name, seed] = found
+        return Comparison(
+            title="Methods | all",
+            source="Table 1",
+            settings={"rounds": 4},
+            rows=tuple(rows) or tuple(Row(name, {"method": name}) for name in scores),
+            data=tuple(data),
+            seeds=tuple(range(count)),
+            baseline=baseline,
+            axis=axis,
+            results=results,
+        )
+
+    return build

@@ -1,0 +1,139 @@
+"""The tables say what the numbers are, by another way of counting."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections.abc import Callable
+
+import pytest
+from scipy import stats
+
+from server.comparison.results import Comparison
+from server.comparison.tables import (
+    convergence_csv,
+    costs_csv,
+    costs_markdown,
+    markdown,
+    scores_csv,
+    signed,
+    summary_csv,
+)
+
+Compared = Callable[..., Comparison]
+FEDAVG, DANCE = [0.80, 0.82, 0.81], [0.83, 0.86, 0.82]
+
+
+def table(text: str, heading: str) -> dict[str, list[str]]:
+    """The cells below a heading, by the first of each line."""
+    section = text.split(f"## {heading}\n\n")[1].split("\n\n")[0]
+    entries = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines()]
+    return {line[0]: line[1:] for line in entries}
+
+
+def records(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_scores_are_means_deviations_and_paired_differences(compared: Compared) -> None:
+    rows = table(markdown(compared({"FedAvg": FEDAVG, "DANCE": DANCE})), "cora")
+    low, high = stats.ttest_rel(DANCE, FEDAVG).confidence_interval(0.95)
+    assert rows["DANCE"] == [
+        "3",
+        f"{100 * statistics.mean(DANCE) + 1:.2f} ± {100 * statistics.stdev(DANCE):.2f}",
+        f"{100 * statistics.mean(DANCE):.2f} ± {100 * statistics.stdev(DANCE):.2f}",
+        f"+2.67 [{100 * low:+.2f}, {100 * high:+.2f}]".replace("-", "−"),
+        f"{100 * statistics.mean(DANCE) - 2:.2f} ± {100 * statistics.stdev(DANCE):.2f}",
+        "5.00 ± 0.00",
+        f"{100 * statistics.mean(DANCE):.2f} ± {100 * statistics.stdev(DANCE):.2f}",
+        "1.0 ± 0.0",
+    ]
+    assert rows["FedAvg"][3] == "–"
+
+
+def test_missing_runs_are_seen(compared: Compared) -> None:
+    rows = table(
+        markdown(compared({"FedAvg": FEDAVG, "DANCE": [0.83, None, 0.85], "lost": [None] * 3})), "cora"
+    )
+    assert rows["lost"] == ["0 of 3", *["–"] * 7]
+    assert rows["DANCE"][0] == "2 of 3"
+    low, high = stats.ttest_rel([0.83, 0.85], [0.80, 0.81]).confidence_interval(0.95)
+    assert rows["DANCE"][3] == f"+3.50 [{100 * low:+.2f}, {100 * high:+.2f}]".replace("-", "−")
+    assert [record["val"] for record in records(scores_csv(compared({"FedAvg": [None, 0.5]})))] == [
+        "",
+        "0.51",
+    ]
+
+
+def test_one_seed_has_neither_deviation_nor_difference(compared: Compared) -> None:
+    rows = table(markdown(compared({"FedAvg": [0.8], "DANCE": [0.9]})), "cora")
+    assert rows["DANCE"] == ["1", "91.00", "90.00", "–", "88.00", "5.00", "90.00", "1.0"]
+
+
+def test_names_are_escaped_and_settings_listed(compared: Compared) -> None:
+    text = markdown(compared({"a|b": [0.8, 0.9], "c\nd": [0.7, 0.8]}, baseline="a|b", data=["x_1", "y"]))
+    assert text.startswith(
+        "# Methods \\| all\n\nSource: Table 1.\n\nSeeds: 0, 1. Settings of all rows: `rounds = 4`."
+    )
+    assert table(text, "x\\_1").keys() >= {"a\\|b", "c d"}
+    assert "to a\\|b, in percentage points" in text
+    assert table(text, "Rows")["a\\|b"] == ["`method = a|b`"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0.00"), (-0.00001, "0.00"), (0.0123, "+1.23"), (-0.5, "−50.00")]
+)
+def test_signs(value: float, text: str) -> None:
+    assert signed(value) == text
+
+
+def test_csv_holds_every_run_exactly(compared: Compared) -> None:
+    comparison = compared({"FedAvg": FEDAVG, "DANCE": DANCE}, data=["cora", "citeseer"])
+    lines = records(scores_csv(comparison))
+    assert len(lines) == 12
+    assert [float(line["test"]) for line in lines[:6]] == [*FEDAVG, *DANCE]
+    assert lines[0] == {
+        "row": "FedAvg",
+        "data": "cora",
+        "seed": "0",
+        "best_round": "3",
+        "val": "0.81",
+        "test": "0.8",
+        "macro_f1": "0.78",
+        "ece": "0.05",
+        "run": "runs/FedAvg/cora/seed-0",
+    }
+    means = {(line["row"], line["data"]): line for line in records(summary_csv(comparison))}
+    own = means["DANCE", "cora"]
+    assert float(own["test_std"]) == pytest.approx(statistics.stdev(DANCE))
+    assert float(own["difference_low"]) == pytest.approx(
+        stats.ttest_rel(DANCE, FEDAVG).confidence_interval(0.95).low
+    )
+    assert (own["baseline"], means["FedAvg", "citeseer"]["difference"]) == ("FedAvg", "")
+    assert float(own["plateau_mean"]) == pytest.approx(statistics.mean(DANCE))
+    assert float(own["rounds_to_plateau_mean"]) == 1
+
+
+def test_csv_holds_every_round(compared: Compared) -> None:
+    found = records(convergence_csv(compared({"FedAvg": [*FEDAVG, None], "lost": [None] * 4})))
+    assert [(line["row"], line["round"], line["seeds"]) for line in found] == [
+        ("FedAvg", str(number), "3") for number in (1, 2, 3, 4)
+    ]
+    for number, line in enumerate(found, start=1):
+        assert float(line["test_mean"]) == pytest.approx(statistics.mean(FEDAVG) - 0.01 * (4 - number))
+        assert float(line["test_std"]) == pytest.approx(statistics.stdev(FEDAVG))
+        assert float(line["val_mean"]) == pytest.approx(statistics.mean(FEDAVG))
+
+
+def test_costs_are_apart(compared: Compared) -> None:
+    comparison = compared({"FedAvg": FEDAVG})
+    assert table(costs_markdown(comparison), "cora")["FedAvg"] == [
+        *("1.00 kB", "2.00 MB", "2.5 s", "1 s", "12 s", "31 s", "411", "–")
+    ]
+    first = records(costs_csv(comparison))[0]
+    assert (first["bytes_down"], first["cpu_seconds"], first["encoder_tokens"]) == ("8000000", "30.0", "1234")
+    deterministic = (markdown, scores_csv, summary_csv, convergence_csv)
+    for text in (written(comparison) for written in deterministic):
+        assert "seconds" not in text
+        assert "bytes" not in text
