@@ -9,12 +9,15 @@ from pathlib import Path
 from rich.console import Console
 
 from client.data.folder import read_folder
-from client.data.text_graph import TextGraph
+from client.data.text_graph import SPLIT_NAMES, TextGraph
 from client.evidence.completeness import completeness_violations
+from client.evidence.measured import FILE, MeasuredSite, read_measured
 from client.evidence.packs import EvidencePack, available_rounds, latest, read_packs
 from client.evidence.page import write_page
 from client.evidence.terminal import evidence_view
 from client.evidence.verification import CHUNK_BUDGET, HOP_BUDGETS, Verification, verify
+from client.simulated import cache_folder
+from client.site import NAME, Site
 from common.config import RunConfig, flatten
 from common.errors import ConfigError, RunError
 from deploy.console import say
@@ -23,6 +26,8 @@ from server.tracking.run_directory import RunDirectory, is_run
 
 SITES = "sites"
 EVIDENCE = "evidence"
+CACHE = "cache"
+UNNAMED = "site"
 
 
 @dataclass(frozen=True)
@@ -41,14 +46,24 @@ class Budgets:
 
 @dataclass(frozen=True)
 class Audited:
-    """The evidence of one site in one round, verified against the site's own texts."""
+    """The evidence of one site in one round, verified against the site's own texts.
+
+    `site` says where its folder, its evidence and its cache lie.
+    """
 
     name: str
+    site: Site
     graph: TextGraph
     packs: tuple[EvidencePack, ...]
     round: int
     budgets: Budgets
     verification: Verification
+
+    @property
+    def measured(self) -> MeasuredSite | None:
+        """Faithfulness as it was measured at the site, if that was of the model that these packs name."""
+        found = read_measured(self.site.workspace / FILE)
+        return found if found is not None and {pack.model for pack in self.packs} == {found.model} else None
 
     def pack(self, node: str) -> EvidencePack:
         """The pack of a node, by its identifier as text.
@@ -73,7 +88,8 @@ def audit_run(path: Path, client: str | None, round_number: int | None) -> list[
         RunError: there is no evidence, no such client or no such round.
     """
     directory = RunDirectory.open(path)
-    budgets = Budgets.of(RunConfig.from_flat(flatten(directory.read_config())))
+    config = RunConfig.from_flat(flatten(directory.read_config()))
+    budgets = Budgets.of(config)
     sites = sorted(
         folder.parent for folder in (path / SITES).glob(f"*/{EVIDENCE}") if available_rounds(folder)
     )
@@ -93,23 +109,21 @@ def audit_run(path: Path, client: str | None, round_number: int | None) -> list[
         rounds = available_rounds(site / EVIDENCE)
         wanted = released if round_number is not None or released in rounds else rounds[-1]
         model = card.get("fingerprint") if wanted == card.get("round") else None
-        audited.append(audit_site(site, site, wanted, budgets, model))
+        place = Site(site.name, site, site, cache_folder(), config.device)
+        audited.append(audit_site(place, wanted, budgets, model))
     return audited
 
 
-def audit_site(
-    workspace: Path, data: Path, round_number: int | None, budgets: Budgets, model: str | None = None
-) -> Audited:
+def audit_site(site: Site, round_number: int | None, budgets: Budgets, model: str | None = None) -> Audited:
     """One institution's evidence, of the latest round unless another one is asked for.
 
     Args:
-        workspace: the folder that holds evidence/.
-        data: the folder with nodes and edges, often the same.
+        site: whose workspace holds evidence/ and whose folder has nodes and edges, often the same.
         round_number: of the evidence.
         budgets: of the run.
         model: fingerprint that the evidence must name, if it is that of the released model.
     """
-    evidence = workspace / EVIDENCE
+    evidence = site.evidence
     if round_number is None:
         file = latest(evidence)
     else:
@@ -119,13 +133,13 @@ def audit_site(
             raise RunError(f"{evidence} has no evidence of round {round_number}; it has {there}")
         file = evidence / f"round-{round_number:04d}.jsonl"
     packs = read_packs(file)
-    graph = read_folder(data, require_training=False).graph
+    graph = read_folder(site.folder, require_training=False).graph
     verification = verify(packs, graph.node_ids, graph.texts, budgets.hops, budgets.chunks)
     number = int(file.stem.rpartition("-")[2])
     edges = [(source, target) for source, target in graph.edges.tolist()]
     whole = completeness_violations(packs, number, graph.node_ids, edges, model)
     verification = replace(verification, violations=(*whole, *verification.violations))
-    return Audited(workspace.resolve().name, graph, packs, number, budgets, verification)
+    return Audited(site.workspace.resolve().name, site, graph, packs, number, budgets, verification)
 
 
 def audit(
@@ -148,7 +162,9 @@ def audit(
             f"--client chooses within a run directory, and {path} is none; name the site's folder"
         )
     budgets = Budgets.of(RunConfig.from_flat(read_settings(settings))) if settings else Budgets()
-    return [audit_site(path, data or path, round_number, budgets)]
+    name = path.resolve().name
+    site = Site(name if NAME.fullmatch(name) else UNNAMED, data or path, path, path / CACHE)
+    return [audit_site(site, round_number, budgets)]
 
 
 def show_node(console: Console, audited: Sequence[Audited], node: str) -> None:
@@ -160,26 +176,33 @@ def show_node(console: Console, audited: Sequence[Audited], node: str) -> None:
     for site in audited:
         if any(str(pack.node) == node for pack in site.packs):
             say(console, f"{site.name}")
-            budgets = site.budgets
+            budgets, measured, pack = site.budgets, site.measured, site.pack(node)
             view = evidence_view(
-                site.pack(node), site.graph.node_ids, site.graph.texts, budgets.hops, budgets.chunks
+                pack,
+                site.graph.node_ids,
+                site.graph.texts,
+                budgets.hops,
+                budgets.chunks,
+                measured.nodes.get(pack.node) if measured is not None else None,
             )
             console.print(view)
             return
     audited[0].pack(node)
 
 
-def write_audit_page(site: Audited, out: Path) -> None:
-    """The audit page of one site."""
-    budgets = site.budgets
-    write_page(
+def write_audit_page(site: Audited, out: Path) -> tuple[Path, ...]:
+    """The audit page of one site, and further ones where it has more nodes than fit on one."""
+    budgets, graph, measured = site.budgets, site.graph, site.measured
+    return write_page(
         site.packs,
-        site.graph.node_ids,
-        site.graph.texts,
+        graph.node_ids,
+        graph.texts,
         out,
         f"Evidence of {site.name}, round {site.round}",
         hop_budgets=budgets.hops,
         chunk_budget=budgets.chunks,
+        splits=[SPLIT_NAMES[code] for code in graph.split.tolist()],
+        measured=measured,
     )
 
 

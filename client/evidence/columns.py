@@ -64,7 +64,6 @@ def packs_from_arrays(
     model: str,
     label: Int[np.ndarray, " packs"] | None = None,
     evidence_share: Float[np.ndarray, " packs"] | None = None,
-    summaries: Sequence[str | None] | None = None,
 ) -> tuple[EvidencePack, ...]:
     """One pack for each entry of `nodes`, in that order.
 
@@ -81,13 +80,12 @@ def packs_from_arrays(
         kind, round_number, model: as `kind`, `round` and `model` of `EvidencePack`.
         label: positions into `classes`, -1 where unknown.
         evidence_share: in [0, 1]; NaN where unknown.
-        summaries: one a pack.
 
     Raises:
         DataError: columns differ in length, or an index lies outside its range.
     """
     count = len(nodes)
-    _check_lengths("packs", count, prediction, confidence, label, evidence_share, summaries)
+    _check_lengths("packs", count, prediction, confidence, label, evidence_share)
     _check_lengths("neighbours", len(neighbours.row), neighbours.node, neighbours.hop, neighbours.weight)
     _check_lengths("chunks", len(chunks.row), chunks.node, chunks.start, chunks.end, chunks.weight)
     _check_range("row of a neighbour", neighbours.row, 0, count)
@@ -129,7 +127,6 @@ def packs_from_arrays(
     shares: list[float | None] = [None] * count
     if evidence_share is not None:
         shares = [None if np.isnan(share) else share for share in _rounded(evidence_share)]
-    accounts = [None] * count if summaries is None else summaries
     predictions, confidences = prediction.tolist(), _rounded(confidence)
     return tuple(
         EvidencePack(
@@ -141,7 +138,6 @@ def packs_from_arrays(
             confidence=confidences[row],
             neighbours=tuple(all_neighbours[neighbour_bounds[row] : neighbour_bounds[row + 1]]),
             chunks=tuple(all_chunks[chunk_bounds[row] : chunk_bounds[row + 1]]),
-            summary=accounts[row],
             evidence_share=shares[row],
             label=labels[row],
         )
@@ -157,7 +153,7 @@ def _rounded(values: Float[np.ndarray, " entries"]) -> list[float]:
     return np.round(np.asarray(values, dtype=np.float64), _DECIMALS).tolist()
 
 
-def _check_lengths(what: str, count: int, *columns: np.ndarray | Sequence[str | None] | None) -> None:
+def _check_lengths(what: str, count: int, *columns: np.ndarray | None) -> None:
     lengths = {len(column) for column in columns if column is not None} | {count}
     if len(lengths) > 1:
         raise DataError(f"the columns of the {what} have {sorted(lengths)} entries: give one length")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from client.evidence.faithfulness_view import faithfulness_view
 from client.evidence.highlight import pieces
+from client.evidence.measured import MeasuredSite, NodeFaithfulness
 from client.evidence.packs import (
     EvidencePack,
     NodeId,
@@ -29,9 +32,10 @@ from client.evidence.verification import (
     pack_violations,
 )
 
-DEFAULT_LIMIT = 200
+PER_PAGE = 1500
 _SNIPPET = 100
 _QUOTE = 1200
+_ORIGINS = ("the node's own text", "a neighbour", "a neighbour of a neighbour")
 
 
 def write_page(
@@ -40,28 +44,69 @@ def write_page(
     texts: Sequence[str],
     out: Path,
     title: str,
-    limit: int = DEFAULT_LIMIT,
+    per_page: int = PER_PAGE,
     hop_budgets: Sequence[int] = HOP_BUDGETS,
     chunk_budget: int = CHUNK_BUDGET,
-) -> None:
-    """Write the audit page of a site.
+    splits: Sequence[str] | None = None,
+    measured: MeasuredSite | None = None,
+) -> tuple[Path, ...]:
+    """Write the audit page of a site, and further pages where it has more nodes than fit on one.
 
-    All packs are verified; the page shows those with violations first and then the others as they come,
-    up to the limit. The page holds texts of the institution: it is for readers inside it. It loads
-    nothing and sends nothing, and its content security policy lets no text of a node do so.
+    All packs are verified; those with violations come first and then the others as they come. The pages hold
+    texts of the institution: they are for readers inside it. They load nothing and send nothing, and their
+    content security policy lets no text of a node do so. Each finds the nodes of all.
 
     Args:
         packs: the evidence, of one round as a rule.
         node_ids, texts: the institution's nodes, in the same order.
-        out: the HTML file.
-        title: heading of the page.
-        limit: most nodes on the page, >= 0.
+        out: the HTML file; further ones get -2, -3, ... before its suffix.
+        title: heading of the pages.
+        per_page: most nodes on a page, >= 1.
         hop_budgets, chunk_budget: as in `verify`.
+        splits: train, val, test or none for each of `node_ids`.
+        measured: faithfulness of these packs.
+
+    Returns:
+        the files, in order.
     """
     sources = SourceTexts(node_ids, texts)
     checked = [(pack, pack_violations(pack, sources, hop_budgets, chunk_budget)) for pack in packs]
     faulty = [entry for entry in checked if entry[1]]
-    shown = (faulty + [entry for entry in checked if not entry[1]])[:limit]
+    ordered = faulty + [entry for entry in checked if not entry[1]]
+    parts = [ordered[first : first + per_page] for first in range(0, len(ordered), per_page)] or [[]]
+    files = [out, *(out.with_name(f"{out.stem}-{number}{out.suffix}") for number in range(2, len(parts) + 1))]
+    template = _environment().get_template("page.html.j2")
+    split_of = dict(zip(node_ids, splits, strict=True)) if splits is not None else {}
+    found = measured.nodes if measured is not None else {}
+    for number, (part, file) in enumerate(zip(parts, files, strict=True)):
+        page = template.render(
+            title=title,
+            total=len(checked),
+            faulty=len(faulty),
+            rounds=sorted({pack.round for pack in packs}),
+            number=number,
+            pages=[
+                {
+                    "name": other.name,
+                    "first": nodes[0][0].node,
+                    "last": nodes[-1][0].node,
+                    "nodes": len(nodes),
+                }
+                for other, nodes in zip(files, parts, strict=True)
+                if nodes
+            ],
+            elsewhere=_elsewhere(files, parts, number),
+            measured=None if measured is None else faithfulness_view(measured.summary),
+            views=[
+                _view(index, pack, faults, sources, split_of.get(pack.node), found.get(pack.node))
+                for index, (pack, faults) in enumerate(part, start=1)
+            ],
+        )
+        write_whole(file, page.encode("utf-8", "replace"))
+    return tuple(files)
+
+
+def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -69,15 +114,24 @@ def write_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"literal": _literal, "csp_hash": _csp_hash, "percent": _percent}
-    page = environment.get_template("page.html.j2").render(
-        title=title,
-        total=len(checked),
-        faulty=len(faulty),
-        rounds=sorted({pack.round for pack in packs}),
-        views=[_view(index, pack, faults, sources) for index, (pack, faults) in enumerate(shown, start=1)],
-    )
-    write_whole(out, page.encode("utf-8", "replace"))
+    environment.filters |= {"literal": _literal, "csp_hash": _csp_hash, "percent": _percent, "share": _share}
+    return environment
+
+
+def _elsewhere(
+    files: Sequence[Path], parts: Sequence[Sequence[tuple[EvidencePack, list[str]]]], number: int
+) -> str | None:
+    """The nodes of the other pages by file, as JSON that can stand in a script element; None if there are none."""
+    others = {
+        file.name: [str(pack.node) for pack, _ in part]
+        for place, (file, part) in enumerate(zip(files, parts, strict=True))
+        if place != number
+    }
+    if not others:
+        return None
+    # Nothing in a JSON string needs these characters as they are, and HTML would read them.
+    escapes = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
+    return Markup(json.dumps(others).translate(escapes))
 
 
 @dataclass(frozen=True)
@@ -108,7 +162,14 @@ class _Neighbour:
     spans: list[_Span]
 
 
-def _view(index: int, pack: EvidencePack, faults: Sequence[str], sources: SourceTexts) -> dict[str, Any]:
+def _view(
+    index: int,
+    pack: EvidencePack,
+    faults: Sequence[str],
+    sources: SourceTexts,
+    split: str | None,
+    measured: NodeFaithfulness | None,
+) -> dict[str, Any]:
     hops = {neighbour.node: neighbour.hop for neighbour in reversed(pack.neighbours)}
     origins = {node: hop_name(hop) for node, hop in hops.items()}
     ranked = sorted(pack.chunks, key=lambda chunk: -chunk.weight)
@@ -119,6 +180,9 @@ def _view(index: int, pack: EvidencePack, faults: Sequence[str], sources: Source
     return {
         "anchor": f"n{index}",
         "pack": pack,
+        "split": split,
+        "measured": measured,
+        "deciding": _deciding(pack, hops),
         "faults": faults,
         "right": None if pack.label is None else pack.label == pack.prediction,
         "snippet": _snippet(sources.text(pack.node)),
@@ -133,6 +197,14 @@ def _view(index: int, pack: EvidencePack, faults: Sequence[str], sources: Source
             _source(node, origins.get(node, "not selected"), own, sources) for node, own in by_node.items()
         ],
     }
+
+
+def _deciding(pack: EvidencePack, hops: Mapping[NodeId, int]) -> str:
+    """Where the span of the largest weight comes from, in words; empty without one."""
+    if not pack.chunks:
+        return ""
+    hop = hops.get(max(pack.chunks, key=lambda chunk: chunk.weight).node, -1)
+    return f"{_ORIGINS[hop]} (hop {hop})" if 0 <= hop < len(_ORIGINS) else "a node that was not selected"
 
 
 def _span(
@@ -197,6 +269,11 @@ def _literal(text: str) -> Markup:
 def _csp_hash(source: str) -> str:
     """The source expression that allows exactly this inline script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+
+
+def _share(value: float) -> str:
+    """A probability or share as a reader wants it."""
+    return f"{100 * value:.1f} %"
 
 
 def _percent(value: float) -> str:

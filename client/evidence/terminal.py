@@ -11,6 +11,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from client.evidence.measured import NodeFaithfulness
 from client.evidence.packs import EvidencePack, NodeId, SelectedChunk, hop_name
 from client.evidence.verification import (
     CHUNK_BUDGET,
@@ -31,6 +32,7 @@ def evidence_view(
     texts: Sequence[str],
     hop_budgets: Sequence[int] = HOP_BUDGETS,
     chunk_budget: int = CHUNK_BUDGET,
+    measured: NodeFaithfulness | None = None,
 ) -> RenderableType:
     """A Rich renderable of one pack: prediction, neighbours by hop, spans quoted word for word.
 
@@ -41,11 +43,16 @@ def evidence_view(
         pack: the evidence of the node.
         node_ids, texts: the institution's nodes, against which each span is verified.
         hop_budgets, chunk_budget: as in `verify`.
+        measured: what masking did to this node's prediction, if it was measured.
     """
     sources = SourceTexts(node_ids, texts)
-    parts: list[RenderableType] = [_headline(pack), Text()]
-    parts += [Rule("Selected neighbours", align="left", style="dim"), _neighbours(pack, sources), Text()]
-    parts.append(Rule("Selected text, strongest first", align="left", style="dim"))
+    parts: list[RenderableType] = [_headline(pack), *_deciding(pack, measured), Text()]
+    parts += [
+        Rule("Selected neighbours, weights sum to 1 within a hop", align="left", style="dim"),
+        _neighbours(pack, sources),
+        Text(),
+    ]
+    parts.append(Rule("Selected spans, strongest first, weights sum to 1", align="left", style="dim"))
     if not pack.chunks:
         parts.append(Text("No text was selected.", style="dim"))
     for number, chunk in enumerate(sorted(pack.chunks, key=lambda item: -item.weight), start=1):
@@ -72,14 +79,42 @@ def _headline(pack: EvidencePack) -> Text:
         )
     line.append(f"\nround {pack.round}, {pack.kind} node, model {_visible(pack.model[:16])}", style="dim")
     if pack.evidence_share is not None:
-        line.append(f"\n{pack.evidence_share:.0%} of the score came through this evidence", style="dim")
+        line.append(
+            f"\n{pack.evidence_share:.0%} of the score came through the quoted evidence and its neighbours, the "
+            "rest through the graph state and features that do not pass the selection",
+            style="dim",
+        )
     return line
+
+
+def _deciding(pack: EvidencePack, measured: NodeFaithfulness | None) -> list[Text]:
+    """The span of the largest weight and where it comes from, and what happens without it."""
+    if not pack.chunks:
+        return []
+    top = max(pack.chunks, key=lambda chunk: chunk.weight)
+    hops = [neighbour.hop for neighbour in pack.neighbours if neighbour.node == top.node]
+    origin = hop_name(hops[0]) if hops else "not a selected neighbour"
+    told = [
+        _literal(
+            f"The largest weight: span 1, {top.weight:.0%} of the weight of the selected text, "
+            f"from node {top.node} ({origin})"
+        )
+    ]
+    if measured is not None:
+        told.append(
+            Text(
+                f"Without it the probability goes from {measured.full:.1%} to {measured.without_strongest:.1%}; "
+                f"without all spans to {measured.without_evidence:.1%}, without as many random ones to "
+                f"{measured.without_random:.1%}, with no other text in the graph to {measured.evidence_only:.1%}"
+            )
+        )
+    return told
 
 
 def _neighbours(pack: EvidencePack, sources: SourceTexts) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("hop", no_wrap=True)
-    table.add_column("node", no_wrap=True)
+    table.add_column("node", overflow="fold", min_width=8)
     table.add_column("weight in its hop", no_wrap=True)
     table.add_column("its text begins", overflow="fold")
     for neighbour in sorted(pack.neighbours, key=lambda item: (item.hop, -item.weight)):

@@ -26,6 +26,14 @@ def audit(
     config: Annotated[
         Path | None, typer.Option(help="The run's settings, if its budgets are not the defaults.")
     ] = None,
+    faithfulness: Annotated[
+        bool, typer.Option("--faithfulness", help="Measure whether predictions rest on their evidence.")
+    ] = False,
+    nodes: Annotated[int, typer.Option(min=1, help="Test nodes a site on which this is measured.")] = 100,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Where the released model is, for this. [default: PATH, if it is a run]"),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Verify the evidence of a site and show it.
@@ -34,6 +42,11 @@ def audit(
     span is compared with the site's own texts; the exit code is 1 if any does not hold. The page quotes
     texts: it stays inside the institution.
 
+    --faithfulness cuts chunks out of the texts, encodes these anew and predicts again with the released model:
+    without the evidence, from the evidence alone, and the same for random chunks and for dense attention. It
+    writes faithfulness.json at each site, and for a run also RUN/faithfulness.json (counts and means only) and
+    the report.
+
     Example: `fedtag audit runs/dance-pydocs-1 --client client-00`
     """
     from deploy import audit as auditing
@@ -41,12 +54,18 @@ def audit(
 
     audited = auditing.audit(path, client, data, round_number, config)
     console = results()
+    if faithfulness:
+        from deploy.display import display
+        from deploy.faithfulness import measure_audited
+
+        with display(debug) as shown:
+            measure_audited(audited, path, model, nodes, shown, console)
     if node is not None:
         auditing.show_node(console, audited, node)
     pages = auditing.page_paths(audited, path, html) if node is None or html is not None else []
     for site, page in zip(audited, pages, strict=False):
-        auditing.write_audit_page(site, page)
-        say(console, f"page  {page}")
+        for written in auditing.write_audit_page(site, page):
+            say(console, f"page  {written}")
     faults = 0
     for site in audited:
         found = site.verification

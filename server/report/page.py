@@ -12,6 +12,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from common.errors import RunError
+from server.report.faithfulness import CurveLines
 from server.report.page_template import TEMPLATE
 from server.report.plots import CSS_DASHES, SERIES_COLOURS, Line, line_plot, stacked_plot
 from server.report.run_view import RunView, view_run
@@ -70,6 +71,7 @@ def render_report(runs: Sequence[RunView]) -> str:
             runs=runs,
             overview=[chart for chart in overview_charts(runs) if chart],
             phase_charts=[phase_chart(run, f"phases{index}") for index, run in enumerate(runs)],
+            curve_charts=[curve_charts(run, f"curves{index}") for index, run in enumerate(runs)],
             several=len(runs) > 1,
         )
     )
@@ -176,6 +178,25 @@ def phase_chart(run: RunView, identity: str) -> Chart | None:
     totals = ", ".join(f"{name} {duration(sum(layer))}" for name, layer in zip(phases, layers, strict=True))
     keys = tuple(Key(name, index % SERIES_COLOURS, filled=True) for index, name in enumerate(phases))
     return Chart("Seconds per round, by phase", "", f"Over all rounds: {totals}.", svg, keys)
+
+
+def curve_charts(run: RunView, identity: str) -> list[list[Chart]]:
+    """For each way of predicting whose faithfulness was measured, its deletion and insertion curves."""
+    if run.faithfulness is None:
+        return []
+    return [
+        [curve_chart(curves, f"{identity}-{row}-{column}") for column, curves in enumerate(predictor.curves)]
+        for row, predictor in enumerate(run.faithfulness.predictors)
+    ]
+
+
+def curve_chart(curves: CurveLines, identity: str) -> Chart:
+    """Probabilities over the number of chunks."""
+    svg = Markup(
+        line_plot(curves.lines, "mean probability", identity, x_label="chunks", percent=True, from_zero=True)
+    )
+    keys = tuple(Key(name, number, CSS_DASHES[number]) for number, name in enumerate(curves.names))
+    return Chart(curves.title, curves.note, curves.alt, svg, keys)
 
 
 def words(runs: Sequence[RunView], name: str, title: str, show: Callable[[float], str]) -> str:

@@ -21,6 +21,7 @@ SERIES_COLOURS = 8
 DASHES = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2)))
 CSS_DASHES = ("", "6 3", "2 2.5", "7 3 2 3")
 WIDTH, HEIGHT = 5.4, 2.9
+BAND_OPACITY = 0.15
 
 # Stand-ins that are replaced by the page's CSS variables once matplotlib has written the SVG.
 INK, GRID = "#010203", "#010204"
@@ -60,13 +61,15 @@ STYLE: dict[Any, Any] = {
 class Line:
     """One line of a plot; None in `values` is a gap.
 
-    `colour` and `dash` are indices that wrap around.
+    `colour` and `dash` are indices that wrap around. `deviations`, one a value if there are any, are half the
+    heights of a band around the line.
     """
 
     rounds: Sequence[int]
     values: Sequence[float | None]
     colour: int
     dash: int = 0
+    deviations: Sequence[float] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -74,37 +77,56 @@ class Line:
 
 
 def line_plot(
-    lines: Sequence[Line], y_label: str, identity: str, *, percent: bool = False, from_zero: bool = False
+    lines: Sequence[Line],
+    y_label: str,
+    identity: str,
+    *,
+    x_label: str = "round",
+    percent: bool = False,
+    from_zero: bool = False,
 ) -> str:
-    """Values over rounds.
+    """Values over rounds, or over another count.
 
     Args:
         lines: at least one that is not empty.
-        y_label: our own words.
+        y_label, x_label: our own words.
         identity: prefix of the ids in the SVG, unique in the page.
         percent: values are fractions, the axis shows percentages.
         from_zero: the axis starts at 0.
     """
     with matplotlib.rc_context(STYLE):
-        figure, axes = blank_axes(y_label)
-        for line in lines:
-            values = [float("nan") if value is None else value for value in line.values]
-            marker = (
-                "o" if len(line.rounds) <= 12 or sum(value is not None for value in line.values) < 2 else ""
-            )
-            axes.plot(
-                line.rounds,
-                values,
-                color=SERIES[line.colour % SERIES_COLOURS],
-                linestyle=DASHES[line.dash % len(DASHES)],
-                marker=marker,
-            )
+        figure, axes = blank_axes(y_label, x_label)
+        draw_lines(axes, lines, SERIES)
         if from_zero:
             top = max(value for line in lines for value in line.values if value is not None)
             axes.set_ylim(0.0, 1.08 * top if top > 0 else 1.0)
         if percent:
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g}%"))
         return inline_svg(figure, identity)
+
+
+def draw_lines(
+    axes: Axes, lines: Sequence[Line], colours: Sequence[str], names: Sequence[str] | None = None
+) -> None:
+    """Draw lines, with markers where points are few; `names` are for a legend."""
+    for line, name in zip(lines, names or [""] * len(lines), strict=True):
+        values = [float("nan") if value is None else value for value in line.values]
+        few = len(line.rounds) <= 12 or sum(value is not None for value in line.values) < 2
+        colour = colours[line.colour % len(colours)]
+        if line.deviations:
+            low, high = (
+                [value + sign * deviation for value, deviation in zip(values, line.deviations, strict=True)]
+                for sign in (-1, 1)
+            )
+            axes.fill_between(line.rounds, low, high, color=colour, alpha=BAND_OPACITY, linewidth=0)
+        axes.plot(
+            line.rounds,
+            values,
+            color=colour,
+            linestyle=DASHES[line.dash % len(DASHES)],
+            marker="o" if few else "",
+            label=name,
+        )
 
 
 def stacked_plot(
@@ -128,13 +150,13 @@ def stacked_plot(
         return inline_svg(figure, identity)
 
 
-def blank_axes(y_label: str) -> tuple[Figure, Axes]:
-    """A figure with one plot over rounds."""
+def blank_axes(y_label: str, x_label: str = "round") -> tuple[Figure, Axes]:
+    """A figure with one plot over whole numbers."""
     figure = Figure(figsize=(WIDTH, HEIGHT))
     figure.subplots_adjust(left=0.115, right=0.985, bottom=0.15, top=0.97)
     FigureCanvasSVG(figure)
     axes = figure.add_subplot()
-    axes.set_xlabel("round")
+    axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5, min_n_ticks=3))

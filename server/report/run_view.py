@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from server.report.faithfulness import FaithfulnessView, view_faithfulness
 from server.tracking.disclosure_table import DisclosureTotal, disclosure_totals
 from server.tracking.model_card import setting
 from server.tracking.rows import ClientRow, RoundRow, Summary, best_round
@@ -72,6 +73,7 @@ class RunView:
     llm_tokens: int | None
     llm_tokens_full_text: int | None
     peak_rss_mb: float | None
+    faithfulness: FaithfulnessView | None = None
 
 
 def view_run(path: Path, name: str) -> RunView:
@@ -126,6 +128,7 @@ def view_run(path: Path, name: str) -> RunView:
         llm_tokens=summary.llm_tokens if summary else None,
         llm_tokens_full_text=summary.llm_tokens_full_text if summary else None,
         peak_rss_mb=summary.peak_rss_mb if summary else None,
+        faithfulness=view_faithfulness(run),
     )
 
 

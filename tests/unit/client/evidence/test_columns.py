@@ -51,7 +51,6 @@ def test_equals_a_plain_loop(seed: int, rows: int, entries: int) -> None:
         model="m",
         label=label,
         evidence_share=share,
-        summaries=[f"about {row}" if row % 2 else None for row in range(rows)],
     )
     expected = []
     for row in range(rows):
@@ -80,7 +79,6 @@ def test_equals_a_plain_loop(seed: int, rows: int, entries: int) -> None:
                     )
                     for j in by_weight
                 ),
-                summary=f"about {row}" if row % 2 else None,
                 evidence_share=None if np.isnan(share[row]) else 0.25,
                 label=None if label[row] < 0 else CLASSES[label[row]],
             )
@@ -125,7 +123,6 @@ def test_a_pack_may_be_empty_and_holds_plain_python_values() -> None:
         ({"prediction": np.array([-1])}, r"prediction is -1, outside \[0, 2\)"),
         ({"label": np.array([2])}, r"label is 2, outside \[-1, 2\)"),
         ({"label": np.array([1, 1])}, r"columns of the packs have \[1, 2\] entries"),
-        ({"summaries": []}, r"columns of the packs have \[0, 1\] entries"),
     ],
 )
 def test_unusable_columns_of_packs_are_refused(changes: dict[str, object], message: str) -> None:

@@ -3,18 +3,23 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import json
 import re
 import tempfile
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from client.evidence.account import Account
+from client.evidence.measured import MeasuredSite, NodeFaithfulness
 from client.evidence.packs import EvidencePack, NodeId, SelectedChunk, SelectedNeighbour, text_digest
 from client.evidence.page import write_page
+from client.text.citations import CitedSentence
 
 VOID = {"meta", "input", "br"}
 
@@ -64,6 +69,11 @@ class Page(HTMLParser):
         return " ".join("".join(self.words).split())
 
 
+def told(text: str) -> Account:
+    """An account of one sentence."""
+    return Account((CitedSentence(text, (), "added"),), 0, 9, 3, 90, 900)
+
+
 def pack(node: NodeId, chunks: Sequence[SelectedChunk], **changes: object) -> EvidencePack:
     others = [SelectedNeighbour(other, 1, 1.0) for other in {chunk.node for chunk in chunks} - {node}]
     base = EvidencePack(
@@ -79,10 +89,10 @@ def pack(node: NodeId, chunks: Sequence[SelectedChunk], **changes: object) -> Ev
     return dataclasses.replace(base, **changes)
 
 
-def render(packs: Sequence[EvidencePack], texts: dict[NodeId, str], **options: int) -> Page:
+def render(packs: Sequence[EvidencePack], texts: dict[NodeId, str], **options: object) -> Page:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "page.html"
-        write_page(packs, list(texts), list(texts.values()), out, "Site <1> & co", **options)
+        write_page(packs, list(texts), list(texts.values()), out, "Site <1> & co", **options)  # type: ignore[arg-type]
         return Page(out.read_bytes().decode("utf-8"))
 
 
@@ -126,9 +136,9 @@ def test_hostile_text_stays_text() -> None:
         prediction=hostile,
         label=hostile + "!",
         model=hostile,
-        summary=hostile,
+        account=told(hostile),
     )
-    harmless = render([pack("2", [chunk(texts, "2", 0, 5, 1.0)], label="x", summary="y")], texts)
+    harmless = render([pack("2", [chunk(texts, "2", 0, 5, 1.0)], label="x", account=told("y"))], texts)
     page = render([evidence], texts)
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in harmless.tags]
     assert [sorted(attributes) for _, attributes in page.tags] == [sorted(a) for _, a in harmless.tags]
@@ -147,7 +157,7 @@ def test_the_page_loads_nothing_and_allows_only_its_own_script(tmp_path: Path) -
     assert all((a.get("href") or "#").startswith("#") for _, a in tags)
     assert "url(" not in html
     assert "@import" not in html
-    (script,) = re.findall(r"<script>(.*?)</script>", html, flags=re.DOTALL)
+    (script,) = re.findall(r"<script[^>]*>(.*?)</script>", html, flags=re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = next(a["content"] for _, a in tags if a.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
@@ -158,12 +168,16 @@ def test_the_page_loads_nothing_and_allows_only_its_own_script(tmp_path: Path) -
 def test_an_auditor_reads_what_decided_and_where_it_came_from() -> None:
     texts: dict[NodeId, str] = {1: "My own words. More.", 22: "The words of a neighbour decide."}
     chunks = [chunk(texts, 1, 0, 13, 0.25), chunk(texts, 22, 4, 9, 0.75)]
-    page = render([pack(1, chunks, label="Rules", evidence_share=0.62, summary="It says so [1].")], texts)
+    page = render(
+        [pack(1, chunks, label="Rules", evidence_share=0.62, account=told("It says so [1]."))], texts
+    )
     for sentence in (
         "Predicted Theory with 87.5 % confidence: ✗ wrong, the label is Rules",
-        "The strongest span, 1, carries 75 % of the weight of the selected text and comes from",
-        "comes from node 22, a neighbour.",
-        "62 % of the score came through this evidence",
+        "The span with the largest weight, 1, carries 75 % of the weight of the selected text.",
+        "It comes from a neighbour (hop 1), node 22: words",
+        "62 % of the score came through the quoted evidence (these spans and, as context, the selected",
+        "its share among the selected spans of this node, which sum to 1",
+        "A neighbour's weight is its share within its hop: the weights of each hop sum to 1.",
         "1 0.750 from node 22 (neighbour) · characters 4–9 · ✓ SHA-256 verified words",
         "2 0.250 from node 1 (the node itself) · characters 0–13 · ✓ SHA-256 verified My own words.",
         "It says so [1].",
@@ -197,9 +211,9 @@ def test_spans_that_do_not_verify_say_so_and_come_first() -> None:
             SelectedChunk("gone", 0, 4, 0.1, ""),
         ],
     )
-    page = render([sound, broken], texts, limit=1)
+    page = render([sound, broken], texts, per_page=1)
     assert "2 evidence packs checked, round 12: ✗ 1 with violations" in page.visible
-    assert "This page shows 1 of them, violations first." in page.visible
+    assert "This page shows 1 of them, violations first; the search finds" in page.visible
     assert [a["data-node"] for tag, a in page.tags if tag == "section"] == ["2", "gone"]
     for reason in ("another SHA-256", "lies outside the 11 characters", "not in the folder"):
         assert "✗ not verified: this span" in page.visible
@@ -217,14 +231,75 @@ def test_a_long_text_shows_windows(tmp_path: Path) -> None:
     assert page.visible.count("… 4999250 characters not shown …") == 2
 
 
-def test_the_limit_and_no_evidence_at_all() -> None:
-    texts: dict[NodeId, str] = {1: "text"}
-    packs = [pack(1, [chunk(texts, 1, 0, 4, 1.0)])] * 5
-    page = render(packs, texts, limit=2)
-    assert sum(tag == "article" for tag, _ in page.tags) == 2
-    assert "This page shows 2 of them." in page.visible
+def test_every_node_stands_on_one_of_the_pages_and_each_page_finds_all(tmp_path: Path) -> None:
+    ids: list[NodeId] = [f"n{number}<&>" for number in range(5)]
+    texts: dict[NodeId, str] = dict.fromkeys(ids, "text")
+    packs = [pack(node, [chunk(texts, node, 0, 4, 1.0)]) for node in ids]
+    out = tmp_path / "page.html"
+    files = write_page(packs, ids, list(texts.values()), out, "t", per_page=2)
+    assert files == (out, tmp_path / "page-2.html", tmp_path / "page-3.html")
+    shown = []
+    for file in files:
+        html = file.read_text()
+        page = Page(html)
+        own = [a["data-node"] for tag, a in page.tags if tag == "section"]
+        (data,) = re.findall(r'<script type="application/json" id="elsewhere">(.*?)</script>', html)
+        assert "<" not in data
+        others = json.loads(data)
+        assert {*own, *(node for nodes in others.values() for node in nodes)} == set(ids)
+        assert set(others) == {other.name for other in files} - {file.name}
+        links = {a["href"] for tag, a in page.tags if tag == "a" and (a["href"] or "").endswith(".html")}
+        assert links == set(others)
+        shown += own
+    assert shown == ids
+    assert (
+        "This page shows 2 of them; the search finds those of the other pages too."
+        in Page(out.read_text()).visible
+    )
     assert "No evidence to show." in render([], texts).visible
-    assert "No evidence to show." in render(packs, texts, limit=0).visible
+
+
+def test_a_long_name_is_whole_and_the_split_is_named() -> None:
+    long = "scipy.sparse.linalg." + "x" * 300
+    texts: dict[NodeId, str] = {long: "text", "b": "other"}
+    packs = [pack(long, [chunk(texts, "b", 0, 5, 1.0)]), pack("b", [])]
+    page = render(packs, texts, splits=["test", "none"])
+    names = [a["title"] for tag, a in page.tags if tag == "bdi" and a.get("class") == "name"]
+    assert names.count(long) >= 3
+    assert page.visible.count(long) >= 3
+    assert f"Node {long} test node" in page.visible
+    assert "Node b in no split" in page.visible
+    assert [
+        a["class"]
+        for tag, a in page.tags
+        if tag == "a" and "class" in a and "badge" not in (a["class"] or "")
+    ] == [
+        " test",
+        "",
+    ]
+
+
+def test_what_masking_did_to_a_node_stands_beside_its_deciding_span(measured_summary: dict[str, Any]) -> None:
+    texts: dict[NodeId, str] = {1: "My own words. More.", 2: "Other"}
+    nodes = {1: NodeFaithfulness(0.875, 0.4021, 0.25, 0.86, 0.9)}
+    packs = [pack(1, [chunk(texts, 1, 0, 13, 1.0)]), pack(2, [chunk(texts, 2, 0, 5, 1.0)])]
+    page = render(packs, texts, measured=MeasuredSite("9f2c", measured_summary, nodes))
+    for sentence in (
+        "It comes from the node's own text (hop 0): My own words.",
+        "With this span cut out of the text, the probability of Theory fell from 87.5 % to 40.2 %.",
+        "Without all selected spans it is 25.0 %, without as many random spans 86.0 %",
+        "and with no text in the graph but the selected spans 90.0 %.",
+        "Measured on 2 test nodes of this site",
+        "without the evidence",
+        "The model as it is",
+        "The same with the bypass off",
+        "0 of 2 nodes over it",
+    ):
+        assert sentence in page.visible
+    assert page.visible.count("With this span cut out") == 1
+    points = [a["points"] for tag, a in page.tags if tag == "polyline"]
+    # p = 0.8, 0.6, 0.3 over 0, 1, 2 chunks, 150 high and 300 wide
+    assert points[0] == "0.0,30.0 150.0,60.0 300.0,105.0"
 
 
 def test_the_same_packs_give_the_same_bytes(tmp_path: Path) -> None:

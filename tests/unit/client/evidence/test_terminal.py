@@ -7,11 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from client.evidence.account import Account
+from client.evidence.measured import NodeFaithfulness
 from client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
 from client.evidence.terminal import evidence_view
+from client.text.citations import CitedSentence
 
 IDS = ("a", 7)
 TEXTS = ("[bold]Not markup[/bold]. [red]x", "Second: words of a neighbour.")
+
+
+def told(text: str) -> Account:
+    """An account of one sentence."""
+    return Account((CitedSentence(text, (), "added"),), 0, 9, 3, 90, 900)
+
+
 PACK = EvidencePack(
     node="a",
     kind="core",
@@ -24,18 +34,23 @@ PACK = EvidencePack(
         SelectedChunk("a", 0, 23, 0.25, text_digest(TEXTS[0])),
         SelectedChunk(7, 8, 13, 0.75, text_digest(TEXTS[1])),
     ),
-    summary="Two [bold]texts[/bold].",
+    account=told("Two [bold]texts[/bold]."),
     evidence_share=0.5,
     label="Rules",
 )
 
 
-def printed(pack: EvidencePack, texts: tuple[str, ...] = TEXTS, colour: bool = False) -> str:
+def printed(
+    pack: EvidencePack,
+    texts: tuple[str, ...] = TEXTS,
+    colour: bool = False,
+    measured: NodeFaithfulness | None = None,
+) -> str:
     stream = io.StringIO()
     console = Console(
         file=stream, width=140, force_terminal=colour, color_system="truecolor" if colour else None
     )
-    console.print(evidence_view(pack, IDS, texts))
+    console.print(evidence_view(pack, IDS, texts, measured=measured))
     return stream.getvalue()
 
 
@@ -43,7 +58,13 @@ def test_shows_what_decided_and_from_where() -> None:
     lines = [" ".join(line.split()) for line in printed(PACK).splitlines()]
     assert lines[0] == "Node a predicted [green]Theory confidence 90.0% wrong: the label is Rules"
     assert "round 9, core node, model 0123456789abcdef" in lines
-    assert "50% of the score came through this evidence" in lines
+    assert any(
+        line.startswith("50% of the score came through the quoted evidence and its neighbours, the rest")
+        for line in lines
+    )
+    assert (
+        "The largest weight: span 1, 75% of the weight of the selected text, from node 7 (neighbour)" in lines
+    )
     first = lines.index(f"1 {'█' * 15}{'░' * 5} 0.750 node 7 (neighbour), characters 8–13 ✓ verified")
     assert lines[first + 1] == "words"
     second = lines.index(f"2 {'█' * 5}{'░' * 15} 0.250 node a (the node itself), characters 0–23 ✓ verified")
@@ -52,6 +73,26 @@ def test_shows_what_decided_and_from_where() -> None:
     assert any(
         line.startswith("1 neighbour 7 █") and line.endswith("words of a neighbour.") for line in lines
     )
+
+
+def test_what_masking_did() -> None:
+    measured = NodeFaithfulness(0.9, 0.45, 0.2, 0.88, 0.95)
+    lines = " ".join(printed(PACK, measured=measured).split())
+    assert "Without it the probability goes from 90.0% to 45.0%; without all spans to 20.0%" in lines
+    assert "without as many random ones to 88.0%, with no other text in the graph to 95.0%" in lines
+    assert "Without it" not in printed(PACK)
+
+
+def test_a_long_name_is_whole() -> None:
+    long = "scipy.sparse.linalg." + "Q" * 200
+    neighbours = (SelectedNeighbour("a", 0, 1.0), SelectedNeighbour(long, 1, 1.0))
+    stream = io.StringIO()
+    pack = dataclasses.replace(PACK, neighbours=neighbours, chunks=PACK.chunks[:1])
+    Console(file=stream, width=100).print(evidence_view(pack, ("a", long), TEXTS))
+    table = stream.getvalue().split("Selected spans")[0]
+    assert "…" not in table
+    # The name is folded over lines of its column, whose cells stand side by side.
+    assert table.count("Q") == 200
 
 
 def test_a_right_prediction() -> None:
@@ -64,7 +105,7 @@ def test_changed_texts_and_unknown_sources_are_not_verified() -> None:
     assert out.count("✗ not verified") == 1
     assert "another SHA-256" in out
     gone = dataclasses.replace(PACK.chunks[0], node="gone")
-    out = printed(dataclasses.replace(PACK, chunks=(gone,), summary=None))
+    out = printed(dataclasses.replace(PACK, chunks=(gone,), account=None))
     assert "not a selected neighbour" in out
     assert "Summary" not in out
 
@@ -79,7 +120,7 @@ def test_a_text_cannot_steer_the_terminal(text: str) -> None:
     hostile = text + "\x1b[31m\x9b2J\x07\u202e\r"
     chunk = SelectedChunk("a", 0, len(hostile), 1.0, text_digest(hostile))
     pack = dataclasses.replace(
-        PACK, chunks=(chunk,), summary=hostile, prediction=hostile, label=hostile + "!", model="\x1b"
+        PACK, chunks=(chunk,), account=told(hostile), prediction=hostile, label=hostile + "!", model="\x1b"
     )
     out = printed(pack, (hostile, TEXTS[1]))
     assert not set(out) & set("\x1b\x9b\x07\u202e\r")

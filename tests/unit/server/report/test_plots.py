@@ -31,6 +31,21 @@ def test_gaps_stay_gaps() -> None:
     assert re.search(r'd="M[^M"]*M', svg)
 
 
+def test_bands_reach_one_deviation_up_and_down() -> None:
+    values, deviations = [0.2, 0.6, 0.4], [0.1, 0.05, 0.2]
+    svg = line_plot([Line([1, 2, 3], values, 0, deviations=deviations)], "", "p")
+    line = np.array(path_of(svg, "series-0"))
+    slope, offset = np.polyfit(values, line[:, 1], 1)
+    band = re.search(r'<g id="p-Fill[^>]*>\s*(?:<defs>\s*)?<path[^>]* d="([^"]*)"', svg)
+    assert band
+    heights = {
+        round((float(y) - offset) / slope, 3) for _, y in re.findall(r"[ML] ([-\d.]+) ([-\d.]+)", band[1])
+    }
+    expected = {round(v + sign * d, 3) for v, d in zip(values, deviations, strict=True) for sign in (-1, 1)}
+    assert expected <= heights
+    assert 'id="p-Fill' not in line_plot([Line([1, 2, 3], values, 0)], "", "p")
+
+
 def test_colours_wrap_around_and_no_stand_in_is_left() -> None:
     lines = [Line([1, 2], [0.0, float(index)], index, index) for index in range(20)]
     svg = line_plot(lines, "loss", "p", percent=True)

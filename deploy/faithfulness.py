@@ -1,0 +1,298 @@
+"""Measuring whether the evidence of sites is what their predictions rest on, and saying what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from client.evidence.churn import Change, by_margin, changes, churn
+from client.evidence.faithfulness import CONFIDENCE, RESAMPLES, faithfulness_report, pooled
+from client.evidence.measured import FILE, SCHEMA, MeasuredSite, write_measured
+from client.evidence.packs import EvidencePack, available_rounds, read_packs
+from client.methods.dance.keeping import CORE_FOLDER
+from client.methods.dance.measurement import Measured, chosen_targets, measure, node_faithfulness
+from client.prediction.outcome import ReleasedModel
+from client.session import Session
+from client.site import Site
+from common.errors import ConfigError, RunError
+from common.faithfulness_words import (
+    PREDICTORS,
+    churn_sentences,
+    comparison_sentences,
+    condition_rows,
+    goal_rows,
+    guarantee_sentences,
+)
+from common.randomness import derive_seed
+from deploy.audit import Audited
+from deploy.console import say
+from deploy.display import Display
+from deploy.prediction import check_features
+from server.report.page import write_report
+from server.tracking.durable_files import write_atomically
+from server.tracking.release import Release, read_release
+from server.tracking.run_directory import RunDirectory, is_run
+
+METHOD = "dance"
+REPORT = "report.html"
+
+
+@dataclass(frozen=True)
+class SiteChanges:
+    """What changed at a site between rounds: (first, last) and the nodes' changes, and margins of the last."""
+
+    scored: tuple[tuple[int, int, list[Change]], ...]
+    core: tuple[tuple[int, int, list[Change]], ...]
+    margins: Mapping[str | int, float]
+
+
+@dataclass(frozen=True)
+class SiteMeasure:
+    """One site: what was measured, and where its file goes."""
+
+    site: Site
+    session: Session
+    measured: Measured
+    changes: SiteChanges
+
+
+def measure_audited(
+    audited: Sequence[Audited],
+    path: Path,
+    model: Path | None,
+    targets: int,
+    display: Display,
+    console: Console,
+) -> None:
+    """Measure the sites of an audit, write what was found, and show it.
+
+    Args:
+        audited: the sites, at the round of the released model.
+        path: a run directory, or a site's folder.
+        model: where the released model is, if not in `path`.
+        targets: most test nodes a site.
+
+    Raises:
+        ConfigError: a site's folder was given without the model.
+        RunError: the evidence is that of another model.
+    """
+    run = path if is_run(path) else None
+    if run is None and model is None:
+        raise ConfigError(
+            f"--faithfulness predicts anew, and {path} holds no released model: name a run directory, or a "
+            f"folder with its model.safetensors and model.json, by --model"
+        )
+    source = model or path
+    fingerprint = read_release(RunDirectory.open_release(source)).card.fingerprint
+    for site in audited:
+        if {pack.model for pack in site.packs} - {fingerprint}:
+            raise RunError(
+                f"the evidence of {site.name} in round {site.round} is not that of the model in {source}: "
+                f"choose its round by --round, or the run that released it by --model"
+            )
+    release, found = measure_sites([site.site for site in audited], source, targets, display)
+    together = write_measures(release, found, run)
+    if run is None:
+        show_measures(console, together, found[0].site.name)
+        return
+    show_measures(console, together, f"{len(found)} sites" if len(found) > 1 else found[0].site.name)
+    say(console, f"faithfulness  {run / FILE}")
+
+
+def measure_sites(
+    sites: Sequence[Site], model: Path, targets: int, display: Display
+) -> tuple[Release, list[SiteMeasure]]:
+    """Measure each site with the released model.
+
+    Args:
+        sites: each with its folder and its evidence.
+        model: a run directory, or a folder with model.safetensors and model.json.
+        targets: most test nodes a site, drawn by the run's seed.
+        display: where progress is shown.
+
+    Raises:
+        RunError: there is no released model, or no site has a labelled test node.
+        ConfigError: the model is not of a method that selects texts, or a site has no texts to mask.
+    """
+    release = read_release(RunDirectory.open_release(model))
+    if release.config.method != METHOD:
+        raise ConfigError(
+            f"{model} holds a model of {release.config.method}, which selects no texts: measure a run of {METHOD}"
+        )
+    card = release.card
+    released = ReleasedModel(release.parameters, card.round, card.scoring)
+    seed = release.config.seed
+    found = []
+    for site in sites:
+        session = Session(site, release.config, display.work(site.name), card.classes)
+        check_features(session, card.features)
+        chosen = chosen_targets(session, targets, seed)
+        if chosen:
+            measured = measure(session, released, chosen, seed)
+            found.append(SiteMeasure(site, session, measured, _changes(session, measured, card.round)))
+    if not found:
+        raise RunError(
+            "no site has a labelled test node, on which faithfulness is measured: give labels and a split"
+        )
+    return release, found
+
+
+def write_measures(release: Release, found: Sequence[SiteMeasure], run: Path | None) -> dict[str, Any]:
+    """Write a file at each site and, for a run, one with numbers of all sites together, and its report anew.
+
+    Returns:
+        the numbers of all sites together: counts, means and intervals only.
+    """
+    for one in found:
+        nodes = node_faithfulness(one.measured, one.session.data.node_ids)
+        summary = summarised(release, [one])
+        write_measured(one.site.workspace / FILE, MeasuredSite(release.card.fingerprint, summary, nodes))
+    together = summarised(release, found)
+    if run is not None:
+        text = json.dumps(together, allow_nan=False, indent=1) + "\n"
+        write_atomically(run / FILE, text.encode())
+        write_report([run], run / REPORT)
+    return together
+
+
+def summarised(release: Release, found: Sequence[SiteMeasure]) -> dict[str, Any]:
+    """The numbers of some sites together, in plain types."""
+    card, seed = release.card, release.config.seed
+    draws = derive_seed(seed, "faithfulness", "bootstrap")
+    parts = [one.measured for one in found]
+    plain = [part.without_bypass for part in parts if part.without_bypass is not None]
+    reports = {"as_trained": faithfulness_report(pooled([part.outcomes for part in parts]), draws)}
+    if plain:
+        reports["bypass_off"] = faithfulness_report(pooled(plain), draws)
+    return {
+        "schema": SCHEMA,
+        "model": card.fingerprint,
+        "round": card.round,
+        "seed": seed,
+        "resamples": RESAMPLES,
+        "confidence": CONFIDENCE,
+        "sites": len(found),
+        "targets": sum(len(part.targets) for part in parts),
+        "bypass": bool(plain),
+        "reports": reports,
+        "sizes": {
+            name: round(float(np.concatenate([part.sizes[name] for part in parts]).mean()), 4)
+            for name in parts[0].sizes
+        },
+        "guarantees": _together([part.guarantees for part in parts]),
+        "churn": _churn([one.changes for one in found]),
+    }
+
+
+def show_measures(console: Console, summary: Mapping[str, Any], title: str) -> None:
+    """Conditions, goals, compactness and the checks of one site or run, for a person."""
+    say(
+        console, f"{title}: faithfulness on {summary['targets']} test nodes, round {summary['round']}", "bold"
+    )
+    for key, heading in PREDICTORS.items():
+        report = summary["reports"].get(key)
+        if report is None:
+            say(
+                console, "This model has no bypass: nothing but the selection and the graph state reaches it."
+            )
+            continue
+        say(console, heading)
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        table.add_column("read from", overflow="fold")
+        for name in ("accuracy", "of full text", "drop in p"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in condition_rows(report):
+            ratio = "–" if row.ratio is None else f"{row.ratio:.1%}"
+            drop = "–" if row.drop is None else f"{row.drop:+.3f}"
+            table.add_row(Text(row.words), f"{row.accuracy:.1%}", ratio, drop)
+        console.print(table)
+        for goal in goal_rows(report):
+            style = {"met": "green", "not met": "red"}.get(goal.verdict, "yellow")
+            say(console, goal.sentence, style)
+        for sentence in comparison_sentences(report):
+            say(console, sentence)
+    sizes = summary["sizes"]
+    say(
+        console,
+        "A node's evidence: "
+        f"{sizes['selected_nodes']:.1f} of {sizes['candidate_nodes']:.1f} candidate nodes, "
+        f"{sizes['selected_chunks']:.1f} of {sizes['candidate_chunks']:.1f} chunks, "
+        f"{sizes['selected_tokens']:.0f} of {sizes['candidate_tokens']:.0f} tokens "
+        f"({sizes['neighbourhood_tokens']:.0f} within two hops)",
+    )
+    for sentence in (*guarantee_sentences(summary["guarantees"]), *churn_sentences(summary["churn"])):
+        say(console, sentence)
+
+
+def _changes(session: Session, measured: Measured, round_number: int) -> SiteChanges:
+    """Between the two rounds whose scored evidence is kept, and between the kept cores."""
+    folder = session.site.evidence
+    margins = dict(zip(session.data.node_ids, measured.margins.tolist(), strict=True))
+    scored = [number for number in available_rounds(folder) if number != round_number]
+    if round_number not in available_rounds(folder) or not scored:
+        pairs: list[tuple[int, int]] = []
+    else:
+        other = scored[-1]
+        pairs = [(min(other, round_number), max(other, round_number))]
+    core = list(pairwise(available_rounds(folder / CORE_FOLDER)))
+    return SiteChanges(_compared(folder, pairs), _compared(folder / CORE_FOLDER, core), margins)
+
+
+def _compared(folder: Path, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int, list[Change]], ...]:
+    read: dict[int, tuple[EvidencePack, ...]] = {
+        number: read_packs(folder / f"round-{number:04d}.jsonl")
+        for number in sorted({number for pair in pairs for number in pair})
+    }
+    return tuple((first, last, changes(read[first], read[last])) for first, last in pairs)
+
+
+def _churn(parts: Sequence[SiteChanges]) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for kind in ("scored", "core"):
+        merged: dict[tuple[int, int], list[Change]] = {}
+        for part in parts:
+            for first, last, found in getattr(part, kind):
+                merged.setdefault((first, last), []).extend(found)
+        told[kind] = [vars(churn(*rounds, found)) for rounds, found in sorted(merged.items())]
+    pairs = [
+        (part.margins[change.node], change.changed)
+        for part in parts
+        for _, _, found in part.scored
+        for change in found
+        if change.node in part.margins
+    ]
+    told["by_margin"] = [
+        {"margin": margin, "nodes": nodes, "changed": changed} for margin, nodes, changed in by_margin(pairs)
+    ]
+    return told
+
+
+def _together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Guarantees of several sites: counts added, extremes taken, means weighted by nodes."""
+    told: dict[str, Any] = {}
+    for kind in parts[0]:
+        rows = [part[kind] for part in parts]
+        nodes = sum(row["nodes"] for row in rows)
+        told[kind] = {
+            "nodes": nodes,
+            "budget": rows[0]["budget"],
+            "most_kept": max(row["most_kept"] for row in rows),
+            "over_budget": sum(row["over_budget"] for row in rows),
+            **{
+                name: round(sum(row[name] * row["nodes"] for row in rows) / nodes, 6)
+                for name in ("distance_mean", "bound_mean")
+            },
+            "distance_largest": max(row["distance_largest"] for row in rows),
+            "share_of_bound_largest": max(row["share_of_bound_largest"] for row in rows),
+            "over_bound": sum(row["over_bound"] for row in rows),
+        }
+    return told

@@ -1,0 +1,148 @@
+"""The section of the report on faithfulness: whether predictions rest on the evidence that is kept for them."""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from common.errors import RunError
+from common.faithfulness_words import (
+    ORDERS,
+    PREDICTORS,
+    ConditionRow,
+    GoalRow,
+    churn_sentences,
+    comparison_sentences,
+    condition_rows,
+    goal_rows,
+    guarantee_sentences,
+)
+from server.report.plots import Line
+from server.tracking.run_directory import RunDirectory, read_object
+
+FILE = "faithfulness.json"
+SCHEMA = 1
+CURVES = {
+    "removed": ("Deletion", "Probability of the first prediction without the k strongest chunks."),
+    "kept": ("Insertion", "Probability of the first prediction from the k strongest chunks alone."),
+}
+
+SECTION = """\
+{% if run.faithfulness is not none %}
+{% set measured = run.faithfulness %}
+{% set run_index = loop.index0 %}
+<h3>Faithfulness of the evidence</h3>
+<p>Measured on {{ measured.targets|count }} test nodes of {{ measured.sites }} site{{ "" if measured.sites == 1 else "s" }} with the released model. Chunks were cut out of the texts, changed texts encoded anew, and predictions made again by the path that reads evidence. Drop: how much the probability of the first prediction fell, on average.</p>
+{% for predictor in measured.predictors %}
+<div class="scroll"><table>
+<caption>{{ predictor.heading }}.</caption>
+<thead><tr><th scope="col">Read from</th><th scope="col" class="number">Accuracy</th><th scope="col" class="number">Of the full text's</th><th scope="col" class="number">Drop in probability</th></tr></thead>
+<tbody>
+{% for row in predictor.rows %}<tr><th scope="row">{{ row.words }}</th>{{ bar(row.accuracy) }}<td class="number">{{ row.ratio|percent }}</td><td class="number">{{ row.drop|fixed }}</td></tr>
+{% endfor %}
+</tbody></table></div>
+<ul>
+{% for goal in predictor.goals %}<li{% if goal.verdict != "met" %} class="warn"{% endif %}>{{ goal.sentence }}.</li>
+{% endfor %}
+{% for sentence in predictor.comparisons %}<li>{{ sentence }}.</li>
+{% endfor %}
+</ul>
+<div class="charts">{% for chart in curve_charts[run_index][loop.index0] %}{{ figure(chart) }}{% endfor %}</div>
+{% endfor %}
+{% if not measured.bypass %}<p>This model has no bypass: nothing but the selection and the graph state reaches its predictions.</p>{% endif %}
+<p>A node's evidence is {{ measured.sizes.selected_nodes|fixed(1) }} of {{ measured.sizes.candidate_nodes|fixed(1) }} candidate nodes, {{ measured.sizes.selected_chunks|fixed(1) }} of {{ measured.sizes.candidate_chunks|fixed(1) }} chunks and {{ measured.sizes.selected_tokens|fixed(0) }} of {{ measured.sizes.candidate_tokens|fixed(0) }} encoder tokens on average.</p>
+<ul>
+{% for check in measured.checks %}<li>{{ check }}.</li>
+{% endfor %}
+</ul>
+{% endif %}
+"""
+
+
+@dataclass(frozen=True)
+class CurveLines:
+    """One chart: title, note, the lines, the names of their orders."""
+
+    title: str
+    note: str
+    lines: tuple[Line, ...]
+    names: tuple[str, ...]
+    alt: str
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """One way of predicting: the model as it is, or with its bypass off."""
+
+    heading: str
+    rows: tuple[ConditionRow, ...]
+    goals: tuple[GoalRow, ...]
+    comparisons: tuple[str, ...]
+    curves: tuple[CurveLines, ...]
+
+
+@dataclass(frozen=True)
+class FaithfulnessView:
+    """What the section shows."""
+
+    targets: int
+    sites: int
+    bypass: bool
+    sizes: Mapping[str, float]
+    predictors: tuple[Predictor, ...]
+    checks: tuple[str, ...]
+
+
+def view_faithfulness(run: RunDirectory) -> FaithfulnessView | None:
+    """What a run's faithfulness.json says; None if it has none, or one of another model than the released one.
+
+    Raises:
+        RunError: the file is damaged or of another schema.
+    """
+    path = run.path / FILE
+    record = read_object(path)
+    if record is None or record.get("model") != run.read_model_card().get("fingerprint"):
+        return None
+    try:
+        if record["schema"] != SCHEMA:
+            raise ValueError(f"schema {record['schema']!r}")
+        return FaithfulnessView(
+            record["targets"],
+            record["sites"],
+            record["bypass"],
+            record["sizes"],
+            tuple(
+                _predictor(heading, record["reports"][key])
+                for key, heading in PREDICTORS.items()
+                if key in record["reports"]
+            ),
+            (*guarantee_sentences(record["guarantees"]), *churn_sentences(record["churn"])),
+        )
+    except (KeyError, ValueError, TypeError) as error:
+        raise RunError(
+            f"{path} holds no measurement of schema {SCHEMA} ({error}): remove it, or measure again with "
+            f"fedtag audit --faithfulness"
+        ) from error
+
+
+def _predictor(heading: str, report: Mapping[str, Any]) -> Predictor:
+    return Predictor(
+        heading,
+        tuple(condition_rows(report)),
+        tuple(goal_rows(report)),
+        tuple(comparison_sentences(report)),
+        tuple(_curves(report["curves"][action], *words) for action, words in CURVES.items()),
+    )
+
+
+def _curves(curves: Mapping[str, Any], title: str, note: str) -> CurveLines:
+    lines, names, said = [], [], []
+    for number, (order, curve) in enumerate(curves.items()):
+        values = curve["probability"]
+        lines.append(Line(range(len(values)), values, number, number))
+        names.append(ORDERS[order])
+        said.append(f"{ORDERS[order]}: {', '.join(f'{value:.3f}' for value in values)}")
+    return CurveLines(title, note, tuple(lines), tuple(names), "; ".join(said))
