@@ -73,8 +73,11 @@ class Ragged:
 
         What is computed per id is then computed only for the ids that occur.
         """
-        ids, position = torch.unique(self.index, sorted=True, return_inverse=True)
-        return ids, Ragged(self.ptr, position)
+        if self.index.numel() == 0:
+            return self.index, self
+        present = torch.zeros(int(self.index.max()) + 1, dtype=torch.bool, device=self.index.device)
+        present[self.index] = True
+        return present.nonzero().squeeze(1), Ragged(self.ptr, (present.cumsum(0) - 1)[self.index])
 
 
 def merge(*parts: Ragged) -> Ragged:
@@ -133,7 +136,17 @@ def segment_softmax(
 def segment_rank(values: Float[Tensor, " entries"], ptr: Int[Tensor, " pointers"]) -> Int[Tensor, " entries"]:
     """The place of each entry in its row by decreasing value, from 0; ties by position."""
     row = row_of_entries(ptr)
-    order = torch.sort(values, descending=True, stable=True).indices
-    order = order[torch.sort(row[order], stable=True).indices]
+    if values.dtype == torch.float32:
+        # Row and value as one integer: rows ascend already, so that this sort is several times faster than two.
+        order = torch.sort((row << 32) - _ordered_bits(values), stable=True).indices
+    else:
+        order = torch.sort(values, descending=True, stable=True).indices
+        order = order[torch.sort(row[order], stable=True).indices]
     place = torch.arange(values.numel(), device=values.device) - ptr[row]
     return torch.empty_like(place).scatter(0, order, place)
+
+
+def _ordered_bits(values: Float[Tensor, " entries"]) -> Int[Tensor, " entries"]:
+    """Integers of 32 bits that stand in the order of the single-precision values; equal values give equal ones."""
+    bits = (values + 0.0).view(torch.int32)  # the sum has no negative zero
+    return torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()

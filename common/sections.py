@@ -53,7 +53,7 @@ class TextConfig(Section):
 class ModelConfig(Section):
     """The backbone."""
 
-    backbone: Literal["gcn", "sage", "gat", "mlp"] = Field("gcn", description="family of convolutions")
+    backbone: Literal["gcn", "sage", "gat", "tagcn", "mlp"] = Field("gcn", description="family of convolutions")
     hidden: Annotated[int, Field(ge=1, le=8192)] = Field(64, description="width of hidden layers")
     layers: Annotated[int, Field(ge=2, le=8)] = Field(2, description="number of layers")
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
@@ -67,6 +67,10 @@ class TrainConfig(Section):
     epochs: Count = Field(3, description="local epochs a round")
     optimizer: Literal["adam", "sgd"] = Field("adam", description="fresh in every round")
     learning_rate: Positive = Field(0.01, description="step size")
+    schedule: Literal["constant", "cosine"] = Field(
+        "constant", description="of the step size over the rounds of the run"
+    )
+    final_rate: Fraction = Field(0.1, description="share of the step size left in the last round of cosine")
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="momentum of sgd")
     weight_decay: NonNegative = Field(5e-4, description="L2 penalty of the optimiser")
     prox_mu: NonNegative = Field(0.0, description="FedProx: weight of half the squared distance to the start")
@@ -114,12 +118,21 @@ class EvaluationConfig(Section):
 class DanceConfig(Section):
     """DANCE: core, evidence, topology, training."""
 
-    core_policy: Literal["top", "gumbel", "coverage", "rotate", "random"] = Field(
+    core_policy: Literal["top", "gumbel", "coverage", "rotate", "curriculum", "random"] = Field(
         "rotate", description="how the core is chosen within a class; random ignores classes"
+    )
+    curriculum_rounds: Count = Field(
+        30, description="rounds in which the policy curriculum goes from the easiest half of a class to all"
     )
     core_refresh: Annotated[int, Field(ge=0)] = Field(1, description="rounds between two cores; 0: only once")
     text_refresh: Annotated[int, Field(ge=0)] = Field(1, description="rounds between two evidence selections")
     confidence: Fraction = Field(0.8, description="least confidence of a pseudo-label")
+    calibration: Literal["none", "temperature"] = Field(
+        "none", description="temperature: confidences are scaled to fit the labels of the training nodes"
+    )
+    pseudo_share: Fraction = Field(
+        0.0, description="share of a rotating core that goes to pseudo-labelled nodes"
+    )
     prototypes: Count = Field(10, description="most prototypes a class")
     one_hop_budget: Annotated[int, Field(ge=0)] = Field(3, description="neighbours kept at hop 1")
     two_hop_budget: Annotated[int, Field(ge=0)] = Field(2, description="neighbours kept at hop 2")
@@ -130,9 +143,15 @@ class DanceConfig(Section):
     chunk_budget: Count = Field(4, description="chunks kept per node")
     mix: Fraction = Field(0.8, description="share of the chunk view against the neighbour context")
     propagated: Annotated[int, Field(ge=0, le=4)] = Field(
-        2, description="hops of features propagated over the original graph that join the fusion; 0 is off"
+        2,
+        description="hops of features propagated over the original graph that join the fusion; 0: none joins",
     )
-    document: bool = Field(True, description="whole-document vectors join the fusion")
+    propagated_view: Literal["chunks", "document", "both"] = Field(
+        "document", description="what is propagated: pooled chunks, whole texts, or their mean"
+    )
+    rank: Annotated[int, Field(ge=0)] = Field(
+        16, description="rank of the trained maps of text and propagated vectors; 0: full matrices"
+    )
     skip: bool = Field(True, description="a linear map of the backbone's input joins its logits")
     topology: Literal["self-expressive", "induced"] = Field(
         "self-expressive", description="graph of the core"
@@ -144,8 +163,18 @@ class DanceConfig(Section):
     degree: Count = Field(5, description="entries kept a row of the topology")
     align: NonNegative = Field(0.1, description="weight of the divergence between graph and text heads")
     head: NonNegative = Field(1.0, description="weight of the three heads' cross-entropies")
-    plain_path: NonNegative = Field(1.0, description="weight of the backbone's loss on unfused features")
+    plain_path: NonNegative = Field(0.0, description="weight of the backbone's loss on unfused features")
+    consistency: NonNegative = Field(
+        0.0, description="weight of the divergence between the backbone on fused and on unfused features"
+    )
     pseudo_label_weight: NonNegative = Field(0.0, description="weight of pseudo-labelled core nodes")
+    sufficiency: NonNegative = Field(
+        1.0, description="weight of the backbone's loss on the evidence alone, without links and other views"
+    )
+    noise: NonNegative = Field(
+        0.0,
+        description="scale of Laplace noise on the core's fused representations, which are then unit rows",
+    )
     scoring: Literal["graph", "evidence", "auto"] = Field(
         "auto", description="the path whose score counts; auto: the better one on validation"
     )

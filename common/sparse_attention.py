@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import torch
 from entmax import entmax15
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from common.ragged import row_of_entries, segment_rank, segment_sum
 
 # Entries more than 2 below the largest of their row get exactly 0 under 1.5-entmax, so that padding at
 # this distance changes nothing, and is finite.
 _PADDING_DISTANCE = 4.0
+# Padded entries up to which rows of any widths are worked together, since one call for each width costs more.
+_SMALL_BLOCK = 1 << 15
 
 
 def entmax15_ragged(
@@ -19,7 +25,8 @@ def entmax15_ragged(
 ) -> Float[Tensor, " entries"]:
     """The exact 1.5-entmax (Peters et al., 2019) of the scores within each row.
 
-    Rows are padded in buckets of like width, which at most doubles the entries. Differentiable.
+    Rows are padded in blocks of like width, which at most doubles the entries; small blocks are joined.
+    Differentiable once.
 
     Args:
         scores: finite.
@@ -28,27 +35,58 @@ def entmax15_ragged(
     Returns:
         Non-negative weights that sum to 1 in each non-empty row.
     """
-    width = ptr.diff()
-    # Widths 1, 2, 3-4, 5-8, … : the exponent of the next power of two, exact in float64.
-    bucket = torch.where(width > 0, width.clamp_min(1).double().log2().ceil().long(), -1)
-    positions, weights = [scores.new_empty(0, dtype=torch.long)], [scores[:0]]
-    for exponent in torch.unique(bucket).tolist():
-        if exponent < 0:
+    weights: Tensor = _RaggedEntmax.apply(scores, ptr)
+    return weights
+
+
+class _RaggedEntmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, ptr: Tensor) -> Tensor:
+        entries = scores.numel()
+        width = ptr.diff()
+        # One place more than entries: what pads a row is read from there and written to it.
+        extended = torch.cat([scores, scores.new_full((1,), -torch.inf)])
+        weights = torch.ones_like(extended)  # a single candidate has weight 1, whatever its score
+        for rows, widest in _blocks(width):
+            column = torch.arange(widest, device=scores.device)
+            position = ptr[rows].unsqueeze(1) + column
+            position = torch.where(column < width[rows].unsqueeze(1), position, entries)
+            padded = extended[position]
+            padded = padded.maximum(padded.amax(1, keepdim=True) - _PADDING_DISTANCE)
+            weights.scatter_(0, position.flatten(), entmax15(padded, dim=-1).flatten())
+        weights = weights[:entries]
+        ctx.save_for_backward(weights, ptr)
+        return weights
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        weights, ptr = ctx.saved_tensors
+        # The Jacobian is diag(s) - s sᵀ / Σ s with s = √p.
+        row, root = row_of_entries(ptr), weights.sqrt()
+        pushed = grad * root
+        num_rows = ptr.numel() - 1
+        mean = segment_sum(pushed, row, num_rows) / segment_sum(root, row, num_rows)
+        return pushed - mean[row] * root, None
+
+
+def _blocks(width: Int[Tensor, " rows"]) -> Iterator[tuple[Int[Tensor, " chosen"], int]]:
+    """The rows of more than one entry in blocks, wide rows first, and the largest width in each block."""
+    # Widths 2, 3-4, 5-8, … : the exponent of the next power of two, exact in float64.
+    exponent = width.clamp_min(1).double().log2().ceil().long()
+    counts = torch.bincount(exponent).tolist()
+    order = torch.sort(width, descending=True, stable=True).indices
+    begin = end = 0
+    for power in range(len(counts) - 1, 0, -1):
+        end += counts[power]
+        following = end + counts[power - 1]
+        if begin == end:
             continue
-        rows = (bucket == exponent).nonzero().squeeze(1)
-        if exponent == 0:  # a single candidate has weight 1, whatever its score
-            positions.append(ptr[rows])
-            weights.append(torch.ones_like(scores[: rows.numel()]) + 0.0 * scores[ptr[rows]])
+        widest = int(width[order[begin]])
+        if power > 1 and (following - begin) * widest <= _SMALL_BLOCK:
             continue
-        column = torch.arange(int(width[rows].max()), device=scores.device)
-        present = column < width[rows].unsqueeze(1)
-        position = ptr[rows].unsqueeze(1) + column.minimum(width[rows].unsqueeze(1) - 1)
-        padded = scores[position]
-        floor = padded.detach().amax(1, keepdim=True) - _PADDING_DISTANCE
-        padded = torch.where(present, padded.maximum(floor), floor)
-        weights.append(entmax15(padded, dim=-1)[present])
-        positions.append(position[present])
-    return torch.zeros_like(scores).index_copy(0, torch.cat(positions), torch.cat(weights))
+        yield order[begin:end], widest
+        begin = end
 
 
 def top_budget(

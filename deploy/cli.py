@@ -12,7 +12,10 @@ import typer
 from typer.core import TyperGroup
 
 from deploy.commands.checking import doctor, list_settings, validate
+from deploy.commands.comparing import compare
 from deploy.commands.explaining import audit, report
+from deploy.commands.exporting import export
+from deploy.commands.predicting import predict
 from deploy.commands.running import demo, simulate, up
 
 
@@ -34,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (simulate, up, validate, audit, report, doctor, demo):
+for command in (simulate, up, compare, validate, audit, report, predict, export, doctor, demo):
     app.command()(command)
 app.command("settings")(list_settings)
 

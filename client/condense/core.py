@@ -16,7 +16,7 @@ from client.condense.quotas import class_quotas
 from common.errors import ConfigError
 from common.ragged import Ragged, segment_rank
 
-CorePolicy = Literal["top", "gumbel", "coverage", "rotate", "random"]
+CorePolicy = Literal["top", "gumbel", "coverage", "rotate", "curriculum", "random"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +63,9 @@ def select_core(
     temperature: float = 0.1,
     rotation_seed: int = 0,
     step: int = 0,
+    pseudo_share: float = 0.0,
+    surprise: Float[Tensor, " nodes"] | None = None,
+    pace: float = 1.0,
 ) -> Core:
     """Chooses the core under a node budget, in proportion to the classes' sizes.
 
@@ -75,7 +78,8 @@ def select_core(
     - `rotate`: training nodes first, in consecutive windows of one seeded order. Quotas follow the
       training nodes of each class, which do not change during a run, so that step after step the
       windows meet and every training node is visited within ⌈n_c / K_c⌉ steps; places beyond all
-      training nodes go to pseudo-labelled ones by s_v.
+      training nodes, and a share `pseudo_share` of all places, go to pseudo-labelled ones by s_v.
+    - `curriculum`: the same over the share `pace` of each class's training nodes with the least surprise.
     - `random`: uniform over all nodes of the graph, whatever their class (an ablation).
 
     Args:
@@ -88,8 +92,11 @@ def select_core(
         generator: draws of this refresh (clustering, noise).
         prototypes_per_class: P >= 1.
         temperature: of `gumbel`, > 0; larger is closer to uniform.
-        rotation_seed: of `rotate`; the same for all refreshes of a run.
-        step: of `rotate`; the number of the refresh, >= 0.
+        rotation_seed: of `rotate` and `curriculum`; the same for all refreshes of a run.
+        step: of `rotate` and `curriculum`; the number of the refresh, >= 0.
+        pseudo_share: of `rotate` and `curriculum`, in [0, 1].
+        surprise: of `curriculum`; cross-entropy of each training node's label, other entries are not read.
+        pace: of `curriculum`, in (0, 1].
     """
     if policy not in get_args(CorePolicy):
         choices = ", ".join(get_args(CorePolicy))
@@ -109,11 +116,15 @@ def select_core(
     if policy == "random":
         drawn = generator.permutation(num_nodes)[: int(quotas.sum())]
         chosen = torch.as_tensor(drawn, device=labels.device)
-    elif policy == "rotate":
+    elif policy in ("rotate", "curriculum"):
         places = int(quotas.sum())
-        windows = class_quotas(train_sizes, budget, train_sizes > 0)
-        order = np.random.default_rng(rotation_seed).random(num_nodes)
-        chosen = _rotation(labels, train, windows, torch.as_tensor(order, device=labels.device), step)
+        pseudo_places = min(math.floor(pseudo_share * places), int((sizes - train_sizes).sum()))
+        windows = class_quotas(train_sizes, places - pseudo_places, train_sizes > 0)
+        order = torch.as_tensor(np.random.default_rng(rotation_seed).random(num_nodes), device=labels.device)
+        pool = train
+        if policy == "curriculum" and surprise is not None:
+            pool = _easiest(labels, train, surprise, windows, pace)
+        chosen = _rotation(labels, pool, windows, order, step)
         if places > chosen.numel():
             spare = class_quotas(
                 sizes - train_sizes, places - chosen.numel(), torch.zeros_like(train_sizes > 0)
@@ -191,6 +202,21 @@ def _coverage_scores(
         order = order[torch.sort(position[order], stable=True).indices]
         scores[members[order]] = -torch.arange(members.numel(), device=z.device, dtype=torch.float64)
     return scores
+
+
+def _easiest(
+    labels: Int[Tensor, " nodes"],
+    train: Bool[Tensor, " nodes"],
+    surprise: Float[Tensor, " nodes"],
+    windows: Int[Tensor, " classes"],
+    pace: float,
+) -> Bool[Tensor, " nodes"]:
+    """The training nodes with the least surprise: a share `pace` of each class, and at least its window."""
+    sizes = torch.bincount(labels[train], minlength=windows.numel())
+    quotas = torch.maximum((pace * sizes).ceil().long(), windows)
+    easy = torch.zeros_like(train)
+    easy[_best_of_classes(-surprise, labels, train, quotas)] = True
+    return easy
 
 
 def _rotation(

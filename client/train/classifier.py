@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from client.prediction.outcome import Prediction, ReleasedModel, load_released
 from client.session import Session
-from client.train.optimisation import Training, optimise, optimiser
+from client.train.optimisation import Training, optimise, optimiser, scheduled_rate
 from client.train.scoring import score_tensors, subset_tallies
 from common.models.assembly import initial_backbone
 from common.models.backbone import Backbone
@@ -35,9 +36,10 @@ def train_backbone(session: Session, model: Backbone, round_number: int) -> Trai
         logits = model(graph.x, adjacency, generator)
         return functional.cross_entropy(logits[graph.train_mask], labels)
 
-    stepper = optimiser(
-        model.parameters(), config.optimizer, config.learning_rate, config.momentum, config.weight_decay
+    rate = scheduled_rate(
+        config.learning_rate, config.schedule, config.final_rate, round_number, session.config.rounds
     )
+    stepper = optimiser(model.parameters(), config.optimizer, rate, config.momentum, config.weight_decay)
     with session.timed("train"):
         return optimise(model, loss, stepper, config.epochs, config.prox_mu)
 
@@ -47,3 +49,10 @@ def score_backbone(session: Session, model: Backbone, path: str) -> dict[str, Te
     with session.timed("score"), torch.no_grad():
         logits = model(session.graph.x, session.adjacency)
         return score_tensors(path, subset_tallies(logits, session.graph))
+
+
+def predict_by_backbone(session: Session, released: ReleasedModel) -> Prediction:
+    """What a released backbone says of every node; it selects no texts, so that there is no evidence."""
+    model = load_released(fresh_backbone(session), released)
+    with torch.no_grad():
+        return Prediction(model(session.graph.x, session.adjacency))

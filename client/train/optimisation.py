@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -17,6 +18,22 @@ class Training:
 
     loss: float
     steps: int
+
+
+def scheduled_rate(rate: float, schedule: str, final: float, round_number: int, rounds: int) -> float:
+    """The step size of a round.
+
+    Args:
+        rate: of round 1, and of all rounds under the schedule `constant`.
+        schedule: `constant`, or `cosine`: rate · (final + (1 − final) · ½ (1 + cos(π (round − 1) / (rounds − 1)))).
+        final: share of the rate in the last round, in [0, 1].
+        round_number: from 1 to rounds.
+        rounds: of the run.
+    """
+    if schedule == "constant" or rounds == 1:
+        return rate
+    wave = 0.5 * (1 + math.cos(math.pi * (round_number - 1) / (rounds - 1)))
+    return rate * (final + (1 - final) * wave)
 
 
 def optimiser(

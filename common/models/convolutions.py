@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+from torch_geometric.nn import GATConv, GCNConv, SAGEConv, TAGConv
 
 from common.graph import Adjacency
 
@@ -55,6 +55,23 @@ class GAT(nn.Module):
         return self.conv(x, adjacency.edge_index)
 
 
+class TAGCN(nn.Module):
+    """Topology-adaptive graph convolution (Du et al., 2017) of two hops: Σ_k Â^k X W_k + b for k = 0, 1, 2.
+
+    Every power of the adjacency has weights of its own. They can have opposite signs and so keep what
+    differs between neighbours, as graphs need on which neighbours mostly have other labels.
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.conv = TAGConv(inputs, outputs, K=2, normalize=False)
+
+    def forward(
+        self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency
+    ) -> Float[Tensor, "nodes outputs"]:
+        return self.conv(x, adjacency.edge_index, adjacency.weight)
+
+
 class Dense(nn.Module):
     """A linear layer that ignores the graph."""
 
@@ -68,4 +85,10 @@ class Dense(nn.Module):
         return self.linear(x)
 
 
-FAMILIES: dict[str, type[nn.Module]] = {"gcn": GCN, "sage": SAGE, "gat": GAT, "mlp": Dense}
+FAMILIES: dict[str, type[nn.Module]] = {
+    "gcn": GCN,
+    "sage": SAGE,
+    "gat": GAT,
+    "tagcn": TAGCN,
+    "mlp": Dense,
+}

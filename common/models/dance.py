@@ -42,6 +42,31 @@ def unit_mean_square(x: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
     return functional.normalize(x, dim=1) * math.sqrt(x.shape[1])
 
 
+class ViewMap(nn.Module):
+    """Σ_k (s_k I + W_k) view_k: a scaled sum of views and a trained linear map of all of them.
+
+    Args:
+        dimension: d of each view.
+        scales: s_k at the start, one a view.
+        rank: of [W_1 … W_k]; 0 for full matrices.
+    """
+
+    def __init__(self, dimension: int, scales: Sequence[float], rank: int) -> None:
+        super().__init__()
+        width = len(scales) * dimension
+        self.scale = nn.Parameter(torch.tensor(scales))
+        self.map = (
+            nn.Sequential(nn.Linear(width, rank, bias=False), nn.Linear(rank, dimension, bias=False))
+            if rank
+            else nn.Linear(width, dimension, bias=False)
+        )
+        with torch.no_grad():
+            list(self.map.parameters())[-1].mul_(0.3)
+
+    def forward(self, views: Float[Tensor, "rows views dim"]) -> Float[Tensor, "rows dim"]:
+        return torch.einsum("rvd,v->rd", views, self.scale) + self.map(views.flatten(1))
+
+
 class DanceModel(nn.Module):
     """All parameters that DANCE trains and uploads.
 
@@ -51,10 +76,17 @@ class DanceModel(nn.Module):
         hidden: h of the backbone's hidden state.
         classes: number of classes C.
         bypass_scales: for each vector that joins the fusion beside the evidence, its scale at the start.
+        rank: of the trained maps of text and bypass views; 0 for full matrices.
     """
 
     def __init__(
-        self, backbone: Backbone, dimension: int, hidden: int, classes: int, bypass_scales: Sequence[float]
+        self,
+        backbone: Backbone,
+        dimension: int,
+        hidden: int,
+        classes: int,
+        bypass_scales: Sequence[float],
+        rank: int = 0,
     ) -> None:
         super().__init__()
         self.backbone = backbone
@@ -63,21 +95,16 @@ class DanceModel(nn.Module):
         self.chunk_query = nn.Linear(hidden, dimension, bias=False)
         self.hop_logits = nn.Parameter(torch.zeros(HOPS))
         self.graph_projection = nn.Linear(hidden, dimension, bias=False)
-        self.text_projection = nn.Linear(dimension, dimension, bias=False)
+        self.text_map = ViewMap(dimension, (1.0,), rank)
         self.gate = nn.Linear(hidden + dimension, 1)
-        width = len(bypass_scales) * dimension
-        self.bypass_projection = nn.Linear(width, dimension, bias=False) if width else None
+        self.bypass_map = ViewMap(dimension, bypass_scales, rank) if bypass_scales else None
         self.norm = nn.LayerNorm(dimension)
         self.fused_head = nn.Linear(dimension, classes)
         self.graph_head = nn.Linear(hidden, classes)
         self.text_head = nn.Linear(dimension, classes)
         with torch.no_grad():
             self.norm.weight.fill_(1 / math.sqrt(dimension))
-            self.text_projection.weight.copy_(torch.eye(dimension))
             self.graph_projection.weight.mul_(0.1)
-            if self.bypass_projection is not None:
-                blocks = torch.cat([scale * torch.eye(dimension) for scale in bypass_scales], dim=1)
-                self.bypass_projection.weight.mul_(0.3).add_(blocks)
 
     def neighbour_queries(self, g: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows hidden"]:
         """W_q g of Eq. 5."""
@@ -94,21 +121,18 @@ class DanceModel(nn.Module):
     def fuse(self, views: Views) -> Float[Tensor, "rows dim"]:
         """x = LN(W_g g + a W_t t' + W_b bypass) with a = σ(w · [g ‖ t']), Eq. 10 with bypass views."""
         share = torch.sigmoid(self.gate(torch.cat([views.graph, views.text], dim=1)))
-        fused = self.graph_projection(views.graph) + share * self.text_projection(views.text)
-        if self.bypass_projection is not None:
-            fused = fused + self.bypass_projection(views.bypass.flatten(1))
+        fused = self.graph_projection(views.graph) + share * self.text_map(views.text.unsqueeze(1))
+        if self.bypass_map is not None:
+            fused = fused + self.bypass_map(views.bypass)
         return self.norm(fused)
 
 
 def bypass_scales(config: RunConfig) -> tuple[float, ...]:
-    """Initial scales of t, Ât, …, Â^p t and of the whole document, as far as they join the fusion.
-
-    The scale grows with the hops from 0 to 1, since the widest propagation carries most at the start; what
-    starts at 0 is learned.
+    """Initial scales of v, Âv, …, Â^p v: they grow with the hops from 0 to 1, since the widest propagation
+    carries most at the start; what starts at 0 is learned.
     """
     hops = config.dance.propagated
-    propagated = tuple(hop / hops for hop in range(hops + 1)) if hops else ()
-    return propagated + (0.0,) * config.dance.document
+    return tuple(hop / hops for hop in range(hops + 1)) if hops else ()
 
 
 def initial_dance_model(config: RunConfig, dimension: int, classes: int) -> DanceModel:
@@ -119,6 +143,7 @@ def initial_dance_model(config: RunConfig, dimension: int, classes: int) -> Danc
         backbone = Backbone(
             model.backbone, dimension, model.hidden, classes, model.layers, model.dropout, config.dance.skip
         )
-        return DanceModel(backbone, dimension, model.hidden, classes, bypass_scales(config))
+        rank = config.dance.rank
+        return DanceModel(backbone, dimension, model.hidden, classes, bypass_scales(config), rank)
 
     return seeded(build, derive_seed(config.seed, "initial model"))

@@ -36,7 +36,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedavg, inductive": {"method": "fedavg", "train.inductive": True, "model.backbone": "sage"},
     "dance": {"method": "dance"},
     "dance, induced": {"method": "dance", "dance.topology": "induced"},
-    "dance, no text": {"method": "dance", "dance.text-condensation": False, "dance.document": False},
+    "dance, no text": {"method": "dance", "dance.text-condensation": False},
     "dance, top": {"method": "dance", "dance.core-policy": "top", "dance.pseudo-label-weight": 0.5},
     "dance, gumbel": {"method": "dance", "dance.core-policy": "gumbel", "dance.propagated": 0},
     "dance, coverage": {"method": "dance", "dance.core-policy": "coverage", "dance.scoring": "graph"},

@@ -79,7 +79,7 @@ def test_scores_are_empty_where_nothing_can_be_scored(odd_run: Any) -> None:
     assert odd_run.summary.test_accuracy is not None
 
 
-@pytest.mark.parametrize("backbone", ["gcn", "sage", "gat", "mlp"])
+@pytest.mark.parametrize("backbone", ["gcn", "sage", "gat", "tagcn", "mlp"])
 def test_every_backbone_takes_odd_clients(backbone: str, federate: Federate, graph_of: GraphOf) -> None:
     run = federate({"method": "fedavg", "model.backbone": backbone}, odd_clients(graph_of), rounds=2)
     assert [row["clients_failed"] for row in run.rows] == [0, 0]

@@ -128,7 +128,7 @@ def test_clients_without_training_nodes_or_edges(
         {"dance.one-hop-budget": 0, "dance.two-hop-budget": 0, "dance.chunk-budget": 1},
         {"dance.core-policy": "top", "dance.core-refresh": 0, "dance.text-refresh": 2},
         {"dance.topology": "induced", "dance.text-condensation": False, "train.inductive": True},
-        {"dance.propagated": 0, "dance.document": False, "ratio": 1.0},
+        {"dance.propagated": 0, "ratio": 1.0},
     ],
     ids=lambda more: ",".join(more),
 )

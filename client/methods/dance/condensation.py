@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
+from client.condense.calibration import temperature
 from client.condense.core import Core, pseudo_labels, select_core
 from client.condense.evidence import (
     Evidence,
@@ -45,7 +47,13 @@ def forward(model: DanceModel, local: LocalGraph) -> Forward:
 
 
 def choose_core(
-    local: LocalGraph, passed: Forward, ratio: float, generator: np.random.Generator, rotation: int, step: int
+    local: LocalGraph,
+    passed: Forward,
+    ratio: float,
+    generator: np.random.Generator,
+    rotation: int,
+    step: int,
+    pace: float,
 ) -> Core:
     """Label-aware node condensation; no label but those of training nodes is read.
 
@@ -54,10 +62,14 @@ def choose_core(
         generator: for clustering and noise of this refresh.
         rotation: seed of the order in which training nodes take turns.
         step: number of refreshes before this one.
+        pace: of the policy `curriculum`.
     """
     graph, config = local.graph, local.config
     train_labels = torch.where(graph.train_mask, graph.y, -1)
-    labels, _ = pseudo_labels(passed.logits.softmax(1), train_labels, config.confidence)
+    logits = passed.logits
+    if config.calibration == "temperature":
+        logits = logits / temperature(logits[graph.train_mask], graph.y[graph.train_mask])
+    labels, _ = pseudo_labels(logits.softmax(1), train_labels, config.confidence)
     return select_core(
         passed.g,
         labels,
@@ -69,6 +81,9 @@ def choose_core(
         prototypes_per_class=config.prototypes,
         rotation_seed=rotation,
         step=step,
+        pseudo_share=config.pseudo_share,
+        surprise=functional.cross_entropy(passed.logits, labels.clamp(min=0), reduction="none"),
+        pace=pace,
     )
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from client.condense.evidence import Evidence
+from client.evidence.condensed import links_file, write_links
 from client.evidence.narration import TokenLedger
-from client.evidence.packs import available_rounds, write_packs
+from client.evidence.packs import EvidencePack, available_rounds, write_packs
 from client.methods.dance.condensation import chosen_views, forward
 from client.methods.dance.local_graph import LocalGraph
 from client.methods.dance.packs import evidence_packs, narrated_packs
+from client.methods.dance.shares import score_shares
 from common.graph import Adjacency
 from common.models.dance import DanceModel
 from common.models.parameters import fingerprint, parameters_of
@@ -40,9 +43,26 @@ def keep_core_evidence(
     digest = fingerprint(parameters_of(model))
     packs = evidence_packs(session, evidence, found, logits, "core", round_number, digest)
     folder = session.site.evidence / CORE_FOLDER
+    write_links(folder, round_number, adjacency)
     write_packs(folder, round_number, packs)
     for old in sorted(available_rounds(folder))[:-KEPT_CORE_ROUNDS]:
         (folder / f"round-{old:04d}.jsonl").unlink()
+        links_file(folder, old).unlink(missing_ok=True)
+
+
+def scored_evidence(
+    session: Session, model: DanceModel, local: LocalGraph, round_number: int
+) -> tuple[Tensor, tuple[EvidencePack, ...]]:
+    """The evidence path's logits of every node, and the evidence of each prediction."""
+    passed = forward(model, local)
+    rows = torch.arange(local.graph.num_nodes, device=session.device)
+    with torch.no_grad():
+        evidence, seen, found = chosen_views(model, local, passed, rows)
+        logits = model.backbone(model.fuse(seen), local.adjacency)
+        share = score_shares(model, local.adjacency, seen, logits.argmax(1)).share
+        digest = fingerprint(parameters_of(model))
+        packs = evidence_packs(session, evidence, found, logits, "scored", round_number, digest, share)
+    return logits, packs
 
 
 def keep_scored_evidence(
@@ -53,20 +73,15 @@ def keep_scored_evidence(
     Returns:
         what the language model was given, None if it was not asked.
     """
-    with session.timed("evidence"), torch.no_grad():
-        passed = forward(model, local)
-        rows = torch.arange(local.graph.num_nodes, device=session.device)
-        evidence, seen, found = chosen_views(model, local, passed, rows)
-        logits = model.backbone(model.fuse(seen), local.adjacency)
-        digest = fingerprint(parameters_of(model))
-        packs = evidence_packs(session, evidence, found, logits, "scored", round_number, digest)
+    with session.timed("evidence"):
+        _, packs = scored_evidence(session, model, local, round_number)
     ledger = None
     chosen = local.graph.test_mask.nonzero().squeeze(1)[:summaries]
     if chosen.numel():
         with session.timed("summarise"):
             told = narrated_packs(session, local, packs, chosen)
-            by_node = {pack.node: pack for pack in told.packs}
+            by_node = {pack.node: pack for pack in told}
             packs = tuple(by_node.get(pack.node, pack) for pack in packs)
-            ledger = told.ledger
+            ledger = TokenLedger.of(told)
     write_packs(session.site.evidence, round_number, packs)
     return ledger

@@ -43,16 +43,14 @@ class LocalGraph:
 
     @cached_property
     def bypass(self) -> Float[Tensor, "nodes views dim"]:
-        """t, Ât, Â²t, … and the whole document, as far as switched on; parameter-free."""
-        views = []
-        if self.config.propagated:
-            views.append(self.texts.pooled)
-            for _ in range(self.config.propagated):
-                views.append(self.adjacency.propagate(views[-1]))
-        if self.config.document:
-            views.append(self.document)
-        if not views:
-            return self.document.new_empty(self.document.shape[0], 0, self.document.shape[1])
+        """v, Âv, Â²v, … of the vectors v that are propagated, as far as switched on; parameter-free."""
+        config, pooled, whole = self.config, self.texts.pooled, self.document
+        if not config.propagated:
+            return whole.new_empty(whole.shape[0], 0, whole.shape[1])
+        start = {"chunks": pooled, "document": whole, "both": (pooled + whole) / 2}
+        views = [start[config.propagated_view]]
+        for _ in range(config.propagated):
+            views.append(self.adjacency.propagate(views[-1]))
         return torch.stack(views, dim=1)
 
     @cached_property

@@ -19,8 +19,9 @@ from client.methods.dance.condensation import (
 )
 from client.methods.dance.keeping import keep_core_evidence, keep_scored_evidence
 from client.methods.dance.local_graph import LocalGraph, local_graph
+from client.methods.dance.prediction import predicted
 from client.methods.dance.training import CoreLoss
-from client.train.optimisation import optimise, optimiser
+from client.train.optimisation import optimise, optimiser, scheduled_rate
 from client.train.scoring import score_tensors, subset_tallies
 from common.models.dance import DanceModel, initial_dance_model
 from common.models.parameters import (
@@ -34,6 +35,7 @@ from common.randomness import derive_seed, numpy_generator, torch_generator
 from common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:
+    from client.prediction.outcome import Prediction, ReleasedModel
     from client.session import Session
 
 
@@ -53,6 +55,9 @@ class Dance:
         if instruction.phase == "close":
             values |= work.keep_evidence()
         return Content(tensors, values)
+
+    def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
+        return predicted(session, released, evidence)
 
 
 class Work:
@@ -133,9 +138,10 @@ class Work:
             config.seed, self.instruction.round, session.site.name, "dropout", device=session.device
         )
         loss = CoreLoss(self.model, local, passed.g, core, evidence, adjacency, config.dance, generator)
-        train = config.train
+        train, number = config.train, self.instruction.round
+        rate = scheduled_rate(train.learning_rate, train.schedule, train.final_rate, number, config.rounds)
         stepper = optimiser(
-            self.model.parameters(), train.optimizer, train.learning_rate, train.momentum, train.weight_decay
+            self.model.parameters(), train.optimizer, rate, train.momentum, train.weight_decay
         )
         with session.timed("train"):
             training = optimise(self.model, loss, stepper, train.epochs, train.prox_mu)
@@ -157,6 +163,7 @@ class Work:
             numpy_generator(seed, self.instruction.round, name, "core"),
             derive_seed(seed, name, "rotation"),
             (self.instruction.round - 1) // every if every else 0,
+            curriculum_pace(self.instruction.round, self.config.dance.curriculum_rounds),
         )
 
     def _selector(self, local: LocalGraph, passed: Forward) -> tuple[DanceModel, Forward]:
@@ -195,6 +202,11 @@ class Work:
             for name, count in vars(ledger).items() if ledger is not None else ():
                 tokens[name] = tokens.get(name, 0) + count
         return {"tokens": tokens} if tokens else {}
+
+
+def curriculum_pace(round_number: int, rounds: int) -> float:
+    """Share of each class that the policy `curriculum` may choose from: from a half to all, linearly."""
+    return min(1.0, 0.5 + 0.5 * (round_number - 1) / rounds)
 
 
 def due(round_number: int, every: int) -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from client.condense.evidence import Evidence, EvidenceVectors
 from client.evidence.columns import ChunkColumns, NeighbourColumns, packs_from_arrays
-from client.evidence.narration import Narrated, narrate
+from client.evidence.narration import narrate
 from client.evidence.packs import EvidencePack, Kind
 from client.methods.dance.local_graph import LocalGraph
 from client.text.encoder import Encoder
@@ -29,6 +29,7 @@ def evidence_packs(
     kind: Kind,
     round_number: int,
     model: str,
+    share: Float[Tensor, " rows"] | None = None,
 ) -> tuple[EvidencePack, ...]:
     """The packs of the evidence's rows.
 
@@ -38,6 +39,7 @@ def evidence_packs(
         kind: `core` for nodes that were trained on, `scored` for predictions.
         round_number: of the model.
         model: its fingerprint.
+        share: of the score that came through the evidence (`ScoreShares.share`), NaN where it has none.
     """
     confidence, prediction = logits.softmax(1).max(1)
     labels = torch.from_numpy(session.data.labels)[evidence.rows.cpu()]
@@ -54,12 +56,13 @@ def evidence_packs(
         round_number=round_number,
         model=model,
         label=_array(labels),
+        evidence_share=None if share is None else _array(share.double()),
     )
 
 
 def narrated_packs(
     session: Session, local: LocalGraph, packs: Sequence[EvidencePack], rows: Int[Tensor, " chosen"]
-) -> Narrated:
+) -> tuple[EvidencePack, ...]:
     """Some packs with summaries by the configured language model.
 
     Args:
@@ -75,7 +78,9 @@ def narrated_packs(
         for hop in near:
             around += hop.index[int(hop.ptr[position]) : int(hop.ptr[position + 1])].tolist()
         surroundings.append([data.node_ids[node] for node in around])
-    model = LanguageModel(summaries.model, str(session.device), batch_size=summaries.batch)
+    model = LanguageModel(
+        summaries.model, str(session.device), batch_size=summaries.batch, cache=session.site.cache
+    )
     encoder = Encoder(session.config.text.encoder, str(session.device), session.config.text.dtype)
     chosen = [packs[row] for row in rows.tolist()]
     progress = session.progress("writing summaries")

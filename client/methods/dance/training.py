@@ -11,8 +11,8 @@ from client.condense.core import Core
 from client.condense.evidence import Evidence
 from client.methods.dance.condensation import views
 from client.methods.dance.local_graph import LocalGraph
-from common.graph import Adjacency
-from common.models.dance import DanceModel
+from common.graph import Adjacency, normalised_adjacency
+from common.models.dance import DanceModel, Views
 from common.sections import DanceConfig
 
 
@@ -22,6 +22,15 @@ def symmetric_divergence(
     """½ [KL(a ‖ b) + KL(b ‖ a)] of two tables of logits, mean over rows."""
     log_a, log_b = a.log_softmax(1), b.log_softmax(1)
     return 0.5 * ((log_a.exp() - log_b.exp()) * (log_a - log_b)).sum(1).mean()
+
+
+def laplace(
+    like: Float[Tensor, "rows dim"], scale: float, generator: torch.Generator
+) -> Float[Tensor, "rows dim"]:
+    """Independent draws of Laplace(0, scale), by inversion: −b sign(u) ln(1 − 2|u|), u uniform on (−½, ½)."""
+    uniform = torch.rand(like.shape, generator=generator, device=like.device, dtype=torch.float64) - 0.5
+    draws = -scale * uniform.sign() * torch.log1p(-2 * uniform.abs().clamp(max=0.5 - 1e-12))
+    return draws.to(like.dtype)
 
 
 class CoreLoss:
@@ -35,7 +44,7 @@ class CoreLoss:
         evidence: of the core.
         adjacency: the core's propagation matrix.
         config: weights of the terms.
-        generator: of dropout.
+        generator: of dropout and noise.
     """
 
     def __init__(
@@ -59,6 +68,9 @@ class CoreLoss:
         self.raw = local.texts.pooled[core.nodes]
         self.labels = core.labels
         trained = local.graph.train_mask[core.nodes]
+        no_links = local.graph.edge_index.new_zeros(2, 0)
+        self.alone = normalised_adjacency(no_links, core.nodes.numel())
+        self.noise = laplace(self.raw, config.noise, generator) if config.noise else None
         weight = torch.where(trained, 1.0, config.pseudo_label_weight)
         self.weight = weight * (core.labels >= 0)
 
@@ -66,7 +78,10 @@ class CoreLoss:
         model, config = self.model, self.config
         seen, _ = views(model, self.local, self.g, self.evidence)
         x = model.fuse(seen)
-        loss = self._entropy(model.backbone(x, self.adjacency, self.generator))
+        if self.noise is not None:
+            x = functional.normalize(x + self.noise, dim=1)
+        fused_logits = model.backbone(x, self.adjacency, self.generator)
+        loss = self._entropy(fused_logits)
         graph_logits = model.graph_head(seen.graph)
         text_logits = model.text_head(seen.text)
         if config.head:
@@ -76,10 +91,15 @@ class CoreLoss:
             loss = loss + config.head * heads
         if config.align:
             loss = loss + config.align * symmetric_divergence(graph_logits, text_logits)
-        if config.plain_path:
-            loss = loss + config.plain_path * self._entropy(
-                model.backbone(self.raw, self.adjacency, self.generator)
-            )
+        if config.plain_path or config.consistency:
+            plain_logits = model.backbone(self.raw, self.adjacency, self.generator)
+            loss = loss + config.plain_path * self._entropy(plain_logits)
+            if config.consistency:
+                loss = loss + config.consistency * symmetric_divergence(fused_logits, plain_logits)
+        if config.sufficiency:
+            other = Views(torch.zeros_like(seen.graph), seen.text, torch.zeros_like(seen.bypass))
+            alone_logits = model.backbone(model.fuse(other), self.alone, self.generator)
+            loss = loss + config.sufficiency * self._entropy(alone_logits)
         return loss
 
     def _entropy(self, logits: Float[Tensor, "core classes"]) -> Float[Tensor, ""]:

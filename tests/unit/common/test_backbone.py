@@ -93,6 +93,34 @@ def test_gat_is_pygs_with_self_loops() -> None:
     torch.testing.assert_close(model(x, matrix), stacked(model, x, layer))
 
 
+def test_tagcn_is_the_closed_form() -> None:
+    matrix, x, model = adjacency(), features(), backbone("tagcn")
+
+    def layer(m: torch.nn.Module, h: torch.Tensor) -> torch.Tensor:
+        weights = [lin.weight for lin in m.conv.lins]
+        assert len(weights) == 3
+        powers = (torch.linalg.matrix_power(dense(matrix), k) for k in range(3))
+        return sum((power @ h @ w.T for power, w in zip(powers, weights, strict=True)), m.conv.bias)
+
+    torch.testing.assert_close(model(x, matrix), stacked(model, x, layer))
+
+
+def test_tagcn_can_pass_what_differs_and_stop_what_is_equal() -> None:
+    """On an even ring with alternating signs I - Â grows them and takes constants away."""
+    nodes = 8
+    ring = torch.stack([torch.arange(nodes), (torch.arange(nodes) + 1) % nodes])
+    matrix = normalised_adjacency(torch.cat([ring, ring.flip(0)], dim=1), nodes)
+    sign = torch.tensor([1.0, -1.0]).repeat(nodes // 2)[:, None]
+    layer = FAMILIES["tagcn"](1, 1)
+    with torch.no_grad():
+        for lin, value in zip(layer.conv.lins, (1.0, -1.0, 0.0), strict=True):
+            lin.weight.fill_(value)
+        layer.conv.bias.zero_()
+    # The eigenvalue of Â for the alternating vector is (1 - 2) / 3.
+    torch.testing.assert_close(layer(sign, matrix), 4 / 3 * sign)
+    torch.testing.assert_close(layer(torch.ones_like(sign), matrix), torch.zeros_like(sign))
+
+
 def test_mlp_ignores_the_graph() -> None:
     x, model = features(), backbone("mlp")
     expected = stacked(model, x, lambda m, h: functional.linear(h, m.linear.weight, m.linear.bias))

@@ -36,7 +36,7 @@ OTHERS: dict[str, Any] = {
     "exchange.quorum": 1.0,
     "evaluation.local": False,
     "dance.core-policy": "top",
-    "dance.document": False,
+    "dance.propagated-view": "both",
     "summaries.limit": 2,
 }
 

@@ -22,14 +22,22 @@ def rows(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize(
-    ("propagated", "document", "views"), [(0, False, 0), (0, True, 1), (1, False, 2), (2, True, 4)]
-)
-def test_bypass_views_are_counted(propagated: int, document: bool, views: int) -> None:
-    settings = config(dance__propagated=propagated, dance__document=document)
-    assert len(bypass_scales(settings)) == views
-    projection = initial_dance_model(settings, DIM, CLASSES).bypass_projection
-    assert (projection.weight.shape == (DIM, views * DIM)) if views else projection is None
+@pytest.mark.parametrize(("propagated", "scales"), [(0, ()), (1, (0.0, 1.0)), (2, (0.0, 0.5, 1.0))])
+def test_bypass_views_start_by_their_hops(propagated: int, scales: tuple[float, ...]) -> None:
+    settings = config(dance__propagated=propagated)
+    assert bypass_scales(settings) == scales
+    trained = initial_dance_model(settings, DIM, CLASSES).bypass_map
+    assert (trained.scale.tolist() == list(scales)) if scales else trained is None
+
+
+@pytest.mark.parametrize(("rank", "numbers"), [(0, 3 * DIM * DIM + 3), (2, 3 * DIM * 2 + 2 * DIM + 3)])
+def test_rank_bounds_the_trained_map(rank: int, numbers: int) -> None:
+    trained = initial_dance_model(config(dance__rank=rank), DIM, CLASSES).bypass_map
+    assert sum(parameter.numel() for parameter in trained.parameters()) == numbers
+    matrix = trained(torch.eye(3 * DIM).reshape(3 * DIM, 3, DIM)) - trained.scale.repeat_interleave(
+        DIM
+    ).unsqueeze(1) * torch.eye(DIM).repeat(3, 1)
+    assert int(torch.linalg.matrix_rank(matrix, tol=1e-4)) == (rank or DIM)
 
 
 def test_rows_get_a_root_mean_square_of_one_and_zero_stays_zero() -> None:
@@ -41,15 +49,19 @@ def test_rows_get_a_root_mean_square_of_one_and_zero_stays_zero() -> None:
 
 
 def test_fusion_is_the_formula() -> None:
-    model = initial_dance_model(config(), DIM, CLASSES)
-    views = Views(rows(5, HIDDEN, seed=1), rows(5, DIM, seed=2), rows(5, 4, DIM, seed=3))
+    model = initial_dance_model(config(dance__rank=2), DIM, CLASSES)
+    views = Views(rows(5, HIDDEN, seed=1), rows(5, DIM, seed=2), rows(5, 3, DIM, seed=3))
     with torch.no_grad():
-        model.bypass_projection.weight.copy_(rows(DIM, 4 * DIM, seed=4))
+        inner, outer = model.text_map.map
+        text = torch.eye(DIM) + outer.weight @ inner.weight
         gate = torch.cat([views.graph, views.text], 1) @ model.gate.weight.T + model.gate.bias
         total = views.graph @ model.graph_projection.weight.T
-        total = total + gate.sigmoid() * (views.text @ model.text_projection.weight.T)
-        for k, weight in enumerate(model.bypass_projection.weight.split(DIM, dim=1)):
-            total = total + views.bypass[:, k] @ weight.T
+        total = total + gate.sigmoid() * (views.text @ text.T)
+        inner, outer = model.bypass_map.map
+        for k, (scale, weight) in enumerate(
+            zip((0.0, 0.5, 1.0), inner.weight.split(DIM, dim=1), strict=True)
+        ):
+            total = total + views.bypass[:, k] @ (scale * torch.eye(DIM) + outer.weight @ weight).T
         centred = total - total.mean(1, keepdim=True)
         normal = centred / (centred.square().mean(1, keepdim=True) + model.norm.eps).sqrt()
         torch.testing.assert_close(model.fuse(views), normal * model.norm.weight + model.norm.bias)
@@ -57,13 +69,13 @@ def test_fusion_is_the_formula() -> None:
 
 def test_fusion_starts_with_the_length_of_a_text_vector() -> None:
     model = initial_dance_model(config(), DIM, CLASSES)
-    fused = model.fuse(Views(rows(50, HIDDEN), rows(50, DIM, seed=1), rows(50, 4, DIM, seed=2)))
+    fused = model.fuse(Views(rows(50, HIDDEN), rows(50, DIM, seed=1), rows(50, 3, DIM, seed=2)))
     torch.testing.assert_close(fused.norm(dim=1), torch.ones(50), rtol=1e-3, atol=1e-3)
-    assert torch.equal(model.text_projection.weight, torch.eye(DIM))
+    assert model.text_map.scale.tolist() == [1.0]
 
 
 def test_fusion_works_without_bypass_views() -> None:
-    model = initial_dance_model(config(dance__propagated=0, dance__document=False), DIM, CLASSES)
+    model = initial_dance_model(config(dance__propagated=0), DIM, CLASSES)
     fused = model.fuse(Views(rows(3, HIDDEN), rows(3, DIM), torch.zeros(3, 0, DIM)))
     assert bool(fused.isfinite().all())
 

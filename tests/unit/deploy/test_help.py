@@ -12,7 +12,19 @@ from common.config import default_settings
 from deploy.cli import app
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-COMMANDS = ("simulate", "up", "validate", "audit", "report", "doctor", "settings", "demo")
+COMMANDS = (
+    "simulate",
+    "up",
+    "compare",
+    "validate",
+    "audit",
+    "report",
+    "predict",
+    "export",
+    "doctor",
+    "settings",
+    "demo",
+)
 
 
 def test_help_loads_nothing_heavy() -> None:

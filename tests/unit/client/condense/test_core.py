@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from client.condense.prototypes import cluster, prototype_scores
 from client.condense.quotas import class_quotas
 from common.errors import ConfigError
 
-POLICIES: list[CorePolicy] = ["top", "gumbel", "coverage", "rotate", "random"]
+POLICIES: list[CorePolicy] = ["top", "gumbel", "coverage", "rotate", "curriculum", "random"]
 
 
 def site(
@@ -29,7 +30,7 @@ def site(
 
 
 def core_of(
-    z: torch.Tensor, labels: torch.Tensor, train: torch.Tensor, policy: CorePolicy, ratio: float, **more: int
+    z: torch.Tensor, labels: torch.Tensor, train: torch.Tensor, policy: CorePolicy, ratio: float, **more: Any
 ) -> Core:
     seed = np.random.default_rng(3)
     return select_core(z, labels, train, num_classes=5, ratio=ratio, policy=policy, generator=seed, **more)
@@ -114,6 +115,36 @@ def test_rotation_fills_up_with_pseudo_labelled_nodes() -> None:
     core = core_of(z, labels, train, "rotate", 0.5)
     assert core.nodes.numel() == 50
     assert bool(train[core.nodes].sum() == train.sum())
+
+
+@pytest.mark.parametrize("policy", ["rotate", "curriculum"])
+def test_a_share_of_a_rotating_core_is_pseudo_labelled(policy: CorePolicy) -> None:
+    z, labels, train = site(200, 5, seed=4)
+    surprise = torch.rand(200, generator=torch.Generator().manual_seed(2))
+    core = core_of(z, labels, train, policy, 0.2, pseudo_share=0.25, surprise=surprise, pace=0.6)
+    assert core.nodes.numel() == 40
+    assert int((~train[core.nodes]).sum()) == 10
+
+
+def test_the_curriculum_takes_turns_among_the_least_surprising() -> None:
+    z, labels, train = site(300, 5, seed=1)
+    surprise = torch.rand(300, generator=torch.Generator().manual_seed(2))
+    seen = {
+        pace: set().union(
+            *(
+                core_of(
+                    z, labels, train, "curriculum", 0.1, step=step, surprise=surprise, pace=pace
+                ).nodes.tolist()
+                for step in range(12)
+            )
+        )
+        for pace in (0.5, 1.0)
+    }
+    assert seen[1.0] == set(train.nonzero().squeeze(1).tolist())
+    for label in range(5):
+        members = (train & (labels == label)).nonzero().squeeze(1)
+        easiest = members[surprise[members].argsort()][: math.ceil(0.5 * members.numel())]
+        assert seen[0.5] & set(members.tolist()) == set(easiest.tolist())
 
 
 def test_draws_repeat_and_differ_with_the_generator() -> None:

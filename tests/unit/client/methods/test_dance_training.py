@@ -7,17 +7,21 @@ from typing import Any
 
 import pytest
 import torch
+from scipy import stats
 from torch.nn import functional
 
+from client.condense.calibration import temperature
 from client.condense.core import Core
 from client.condense.evidence import evidence_vectors
 from client.methods.dance.condensation import choose_core, choose_evidence, core_graph, forward, views
 from client.methods.dance.local_graph import LocalGraph, local_graph
-from client.methods.dance.training import CoreLoss, symmetric_divergence
+from client.methods.dance.method import curriculum_pace
+from client.methods.dance.training import CoreLoss, laplace, symmetric_divergence
 from client.session import Session
 from client.site import Site
 from common.config import RunConfig
-from common.models.dance import DanceModel, initial_dance_model
+from common.graph import Adjacency
+from common.models.dance import DanceModel, Views, initial_dance_model
 from common.randomness import numpy_generator
 
 Open = Callable[..., tuple[Session, LocalGraph, DanceModel]]
@@ -57,7 +61,7 @@ def test_the_divergence_is_the_mean_of_both_kls() -> None:
 def prepared(opened: Open, **changes: Any) -> tuple[Any, ...]:
     session, local, model = opened(**changes)
     passed = forward(model, local)
-    core = choose_core(local, passed, 0.3, numpy_generator(0), 0, 0)
+    core = choose_core(local, passed, 0.3, numpy_generator(0), 0, 0, 1.0)
     evidence = choose_evidence(model, local, passed, core.nodes)
     seen, _ = views(model, local, passed.g, evidence)
     adjacency, _ = core_graph(session.config.dance, local, evidence, model.fuse(seen).detach())
@@ -67,7 +71,12 @@ def prepared(opened: Open, **changes: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize("pseudo", [0.0, 0.5])
 def test_the_loss_is_the_sum_of_its_terms(opened: Open, pseudo: float) -> None:
     session, local, model, passed, core, evidence, _, adjacency = prepared(
-        opened, dance__pseudo_label_weight=pseudo, dance__align=0.2, dance__head=0.7, dance__plain_path=0.3
+        opened,
+        dance__pseudo_label_weight=pseudo,
+        dance__align=0.2,
+        dance__head=0.7,
+        dance__plain_path=0.3,
+        dance__sufficiency=0.9,
     )
     # One pseudo-labelled node and one without a label stand beside the training nodes.
     untrained = (~local.graph.train_mask).nonzero().squeeze(1)[:2]
@@ -99,18 +108,50 @@ def test_the_loss_is_the_sum_of_its_terms(opened: Open, pseudo: float) -> None:
     expected = expected + 0.7 * (entropy(model.fused_head(x)) + entropy(graph) + entropy(text))
     expected = expected + 0.2 * symmetric_divergence(graph, text)
     expected = expected + 0.3 * entropy(model.backbone(local.texts.pooled[nodes], adjacency))
+    only = Views(torch.zeros_like(seen.graph), seen.text, torch.zeros_like(seen.bypass))
+    loops = torch.arange(nodes.numel()).repeat(2, 1)
+    alone = Adjacency(loops, torch.ones(nodes.numel()), nodes.numel())
+    expected = expected + 0.9 * entropy(model.backbone(model.fuse(only), alone))
     torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_consistency_adds_the_divergence_between_fused_and_unfused_features(opened: Open) -> None:
+    session, local, model, passed, core, evidence, seen, adjacency = prepared(opened)
+    config = session.config.dance
+
+    def loss(**changes: float) -> torch.Tensor:
+        changed = config.model_copy(update=changes)
+        generator = torch.Generator().manual_seed(0)
+        return CoreLoss(model, local, passed.g, core, evidence, adjacency, changed, generator)()
+
+    fused = model.backbone(model.fuse(seen), adjacency)
+    plain = model.backbone(local.texts.pooled[core.nodes], adjacency)
+    expected = loss() + 0.6 * symmetric_divergence(fused, plain)
+    torch.testing.assert_close(loss(consistency=0.6), expected)
+
+
+def test_noise_is_laplace_and_is_drawn_once_a_round(opened: Open) -> None:
+    draws = laplace(torch.zeros(400, 500), 0.3, torch.Generator().manual_seed(1)).double()
+    test = stats.kstest(draws.flatten()[:20_000].numpy(), stats.laplace(scale=0.3).cdf)
+    assert test.pvalue > 0.01
+    session, local, model, passed, core, evidence, _, adjacency = prepared(opened, dance__noise=0.5)
+    generator = torch.Generator().manual_seed(0)
+    loss = CoreLoss(model, local, passed.g, core, evidence, adjacency, session.config.dance, generator)
+    clean = session.config.dance.model_copy(update={"noise": 0.0})
+    silent = CoreLoss(model, local, passed.g, core, evidence, adjacency, clean, torch.Generator())
+    assert torch.equal(loss(), loss())
+    assert not torch.allclose(loss(), silent())
 
 
 def test_switched_off_terms_leave_their_parameters_without_gradient(opened: Open) -> None:
     session, local, model, passed, core, evidence, _, adjacency = prepared(
-        opened, dance__align=0.0, dance__head=0.0, dance__plain_path=0.0
+        opened, dance__align=0.0, dance__head=0.0, dance__sufficiency=0.0
     )
     generator = torch.Generator().manual_seed(0)
     CoreLoss(model, local, passed.g, core, evidence, adjacency, session.config.dance, generator)().backward()
     for head in (model.fused_head, model.graph_head, model.text_head):
         assert head.weight.grad is None
-    assert model.text_projection.weight.grad is not None
+    assert model.text_map.scale.grad is not None
     assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
 
 
@@ -119,7 +160,7 @@ def test_no_label_but_those_of_training_nodes_chooses_the_core(opened: Open) -> 
     passed = forward(model, local)
     y = torch.where(local.graph.train_mask, local.graph.y, (local.graph.y + 1) % 3)
     other = replace(local, graph=replace(local.graph, y=y))
-    one, two = (choose_core(graph, passed, 0.3, numpy_generator(0), 0, 0) for graph in (local, other))
+    one, two = (choose_core(graph, passed, 0.3, numpy_generator(0), 0, 0, 1.0) for graph in (local, other))
     assert torch.equal(one.nodes, two.nodes)
     assert torch.equal(one.labels, two.labels)
 
@@ -149,19 +190,39 @@ def test_the_text_view_is_a_mixture(opened: Open, condense: bool) -> None:
     assert torch.equal(seen.bypass, local.bypass[core.nodes])
 
 
-@pytest.mark.parametrize(("propagated", "document"), [(0, False), (0, True), (2, False), (2, True)])
-def test_bypass_views_are_propagations_and_the_document(
-    opened: Open, propagated: int, document: bool
-) -> None:
-    _, local, _ = opened(dance__propagated=propagated, dance__document=document)
+@pytest.mark.parametrize("propagated", [0, 1, 2])
+@pytest.mark.parametrize("view", ["chunks", "document", "both"])
+def test_bypass_views_are_propagations(opened: Open, propagated: int, view: str) -> None:
+    _, local, _ = opened(dance__propagated=propagated, dance__propagated_view=view)
     dense = torch.zeros(45, 45)
     dense[local.adjacency.edge_index[1], local.adjacency.edge_index[0]] = local.adjacency.weight
-    t = local.texts.pooled
-    expected = [t, dense @ t, dense @ dense @ t][: propagated + 1] if propagated else []
-    expected += [local.document] if document else []
+    chunks, document = local.texts.pooled, local.document
+    v = {"chunks": chunks, "document": document, "both": (chunks + document) / 2}[view]
+    expected = [v, dense @ v, dense @ dense @ v][: propagated + 1] if propagated else []
     assert local.bypass.shape == (45, len(expected), 8)
-    for place, view in enumerate(expected):
-        torch.testing.assert_close(local.bypass[:, place], view)
+    for place, seen in enumerate(expected):
+        torch.testing.assert_close(local.bypass[:, place], seen)
+
+
+@pytest.mark.parametrize(("calibration", "scale"), [("none", 1.0), ("temperature", None)])
+def test_pseudo_labels_come_from_scaled_confidences(
+    opened: Open, calibration: str, scale: float | None
+) -> None:
+    _, local, model = opened(
+        dance__calibration=calibration, dance__pseudo_share=0.5, dance__confidence=0.4, ratio=1.0
+    )
+    passed = forward(model, local)
+    known = local.graph.train_mask
+    if scale is None:
+        scale = temperature(passed.logits[known], local.graph.y[known])
+    confident = (passed.logits / scale).softmax(1).max(1).values >= 0.4
+    core = choose_core(local, passed, 1.0, numpy_generator(0), 0, 0, 1.0)
+    assert set(core.nodes.tolist()) == set((confident | known).nonzero().squeeze(1).tolist())
+
+
+@pytest.mark.parametrize(("number", "share"), [(1, 0.5), (16, 0.75), (31, 1.0), (90, 1.0)])
+def test_the_curriculum_opens_up(number: int, share: float) -> None:
+    assert curriculum_pace(number, 30) == pytest.approx(share)
 
 
 def test_candidates_are_the_nodes_their_neighbours_and_second_neighbours(opened: Open) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from client.train.optimisation import optimise, optimiser
+from client.train.optimisation import optimise, optimiser, scheduled_rate
 
 
 class Point(nn.Module):
@@ -65,3 +65,15 @@ def test_frozen_and_unused_parameters_stay() -> None:
     optimise(model, lambda: quadratic(model), optimiser(model.parameters(), "adam", 0.1, 0.9, 0.0), 2, 0.1)
     assert model.frozen.tolist() == [1, 1]
     assert model.unused.tolist() == [1, 1]
+
+
+def test_the_cosine_schedule_is_that_of_pytorch() -> None:
+    """The oracle anneals from 1 to 0.1 in 9 steps."""
+    oracle = torch.optim.SGD(Point().parameters(), lr=1.0)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(oracle, T_max=9, eta_min=0.1)
+    for number in range(1, 11):
+        assert scheduled_rate(1.0, "cosine", 0.1, number, 10) == pytest.approx(schedule.get_last_lr()[0])
+        assert scheduled_rate(0.3, "constant", 0.1, number, 10) == 0.3
+        oracle.step()
+        schedule.step()
+    assert scheduled_rate(0.3, "cosine", 0.1, 1, 1) == 0.3

@@ -79,6 +79,7 @@ SUMMARY_KEYS = [
     "peak_rss_mb",
     "versions",
     "llm_tokens_two_hop",
+    "llm_summaries",
     "test_ece",
 ]
 
@@ -196,3 +197,13 @@ def test_best_round_looks_at_validation_and_takes_the_earliest() -> None:
     assert last is not None
     assert last.round == 2
     assert best_round([]) is None
+
+
+def test_tokens_of_one_node() -> None:
+    told = summary(llm_tokens=300, llm_tokens_full_text=1000, llm_tokens_two_hop=5000, llm_summaries=10)
+    node = told.tokens_per_node
+    assert node is not None
+    assert (node.chunks, node.full_text, node.two_hop) == (30.0, 100.0, 500.0)
+    assert node.saving == pytest.approx(0.7)
+    assert summary(llm_tokens=0, llm_tokens_full_text=0, llm_summaries=0).tokens_per_node is None
+    assert summary(llm_tokens=None, llm_tokens_full_text=None).tokens_per_node is None
