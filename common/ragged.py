@@ -51,6 +51,11 @@ class Ragged:
         """The row of each entry."""
         return row_of_entries(self.ptr)
 
+    @cached_property
+    def by_id(self) -> Int[Tensor, " entries"]:
+        """Positions in `index` in the order of the ids, rows ascending within an id."""
+        return torch.sort(self.index, stable=True).indices
+
     def to(self, device: torch.device | str) -> Ragged:
         return Ragged(self.ptr.to(device), self.index.to(device))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -51,10 +52,30 @@ class Evidence:
     chunks: Ragged
     kept_chunks: Bool[Tensor, " entries"]
 
-    @property
+    @cached_property
     def selected_chunks(self) -> Ragged:
         """The kept chunks of each row."""
         return self.chunks.filter(self.kept_chunks)
+
+    @cached_property
+    def neighbours(self) -> Ragged:
+        """The candidates of all hops, one hop's rows below the other's."""
+        return stack(*self.hops)
+
+    @cached_property
+    def candidates(self) -> Ragged:
+        """`neighbours`, and the rows of `chunks` below them."""
+        return stack(self.neighbours, self.chunks)
+
+    @cached_property
+    def support(self) -> Bool[Tensor, " candidates"]:
+        """Which of `candidates` the budgets keep."""
+        return torch.cat([*self.kept, self.kept_chunks])
+
+    @cached_property
+    def compact_neighbours(self) -> tuple[Int[Tensor, " distinct"], Ragged]:
+        """The distinct nodes among `neighbours`, and these as positions among them."""
+        return self.neighbours.compact()
 
 
 @dataclass(frozen=True)
@@ -102,13 +123,9 @@ def select_with_vectors(
     chunk_budget: int,
 ) -> tuple[Evidence, EvidenceVectors]:
     """`select_evidence` and `evidence_vectors` by one model, which needs the scores once only; no gradient."""
-    evidence, shares, chunk_shares = _scored(model, g, texts, rows, hops, budgets, chunk_budget)
-    weights = tuple(
-        straight_through(share, keep, hop.ptr)
-        for share, keep, hop in zip(shares, evidence.kept, hops, strict=True)
-    )
-    chunk_weights = straight_through(chunk_shares, evidence.kept_chunks, evidence.chunks.ptr)
-    return evidence, _vectors(model, texts, evidence, weights, chunk_weights)
+    evidence, shares = _scored(model, g, texts, rows, hops, budgets, chunk_budget)
+    weights = straight_through(shares, evidence.support, evidence.candidates.ptr)
+    return evidence, _vectors(model, texts, evidence, weights)
 
 
 def _scored(
@@ -119,61 +136,59 @@ def _scored(
     hops: tuple[Ragged, ...],
     budgets: tuple[int, ...],
     chunk_budget: int,
-) -> tuple[Evidence, tuple[Tensor, ...], Tensor]:
-    """The evidence, and the entmax outputs of all candidates of each hop and of the chunks."""
-    stacked = stack(*hops)
-    scores = _neighbour_scores(model, g[rows], texts, stacked, len(hops))
-    shares = _split(entmax15_ragged(scores, stacked.ptr), hops)
+) -> tuple[Evidence, Float[Tensor, " candidates"]]:
+    """The evidence, and the entmax outputs of its candidates."""
+    own, stacked = g[rows], stack(*hops)
+    shares = entmax15_ragged(_neighbour_scores(model, own, texts, stacked, stacked.compact()), stacked.ptr)
     kept = tuple(
-        top_budget(share, hop.ptr, budget) for share, hop, budget in zip(shares, hops, budgets, strict=True)
+        top_budget(share, hop.ptr, budget)
+        for share, hop, budget in zip(_split(shares, hops), hops, budgets, strict=True)
     )
     selected = merge(*(hop.filter(keep) for hop, keep in zip(hops, kept, strict=True)))
     chunks = chunk_candidates(selected, texts.ptr)
-    chunk_scores = gather_scores(model.chunk_queries(g[rows]), texts.chunks, chunks)
+    chunk_scores = gather_scores(model.chunk_queries(own), texts.chunks, chunks)
     chunk_shares = entmax15_ragged(chunk_scores, chunks.ptr)
     kept_chunks = top_budget(chunk_shares, chunks.ptr, chunk_budget)
-    return Evidence(rows, hops, kept, chunks, kept_chunks), shares, chunk_shares
+    return Evidence(rows, hops, kept, chunks, kept_chunks), torch.cat([shares, chunk_shares])
 
 
 def evidence_vectors(
     model: DanceModel, g: Float[Tensor, "nodes hidden"], texts: Texts, evidence: Evidence
 ) -> EvidenceVectors:
     """The context c (Eq. 7) and the condensed text t̃ (Eq. 9) of the rows; gradients reach the selection."""
-    own, hops, chunks = g[evidence.rows], evidence.hops, evidence.chunks
-    scores = _neighbour_scores(model, own, texts, stack(*hops), len(hops))
-    chunk_scores = gather_scores(model.chunk_queries(own), texts.chunks, chunks)
+    own, candidates = g[evidence.rows], evidence.candidates
+    scores = _neighbour_scores(model, own, texts, evidence.neighbours, evidence.compact_neighbours)
+    chunk_scores = gather_scores(model.chunk_queries(own), texts.chunks, evidence.chunks)
     # All candidates at once: the rows of a ragged layout do not touch each other.
-    parts = (*hops, chunks)
-    joint = attention(
-        torch.cat([scores, chunk_scores]), stack(*parts), torch.cat([*evidence.kept, evidence.kept_chunks])
-    )
-    *weights, chunk_weights = _split(joint, parts)
-    return _vectors(model, texts, evidence, tuple(weights), chunk_weights)
+    weights = attention(torch.cat([scores, chunk_scores]), candidates, evidence.support)
+    return _vectors(model, texts, evidence, weights)
 
 
 def _vectors(
-    model: DanceModel,
-    texts: Texts,
-    evidence: Evidence,
-    weights: tuple[Float[Tensor, " _"], ...],
-    chunk_weights: Float[Tensor, " entries"],
+    model: DanceModel, texts: Texts, evidence: Evidence, weights: Float[Tensor, " candidates"]
 ) -> EvidenceVectors:
     """The two views of the text that weights on the candidates give."""
+    neighbour_weights, chunk_weights = _split(weights, (evidence.neighbours, evidence.chunks))
     return EvidenceVectors(
-        weights,
+        _split(neighbour_weights, evidence.hops),
         chunk_weights,
-        context(model.hop_logits, evidence.hops, weights, texts.pooled),
+        context(model.hop_logits, evidence.neighbours, neighbour_weights, texts.pooled),
         weighted_sum(chunk_weights, texts.chunks, evidence.chunks),
     )
 
 
 def _neighbour_scores(
-    model: DanceModel, own: Float[Tensor, "rows hidden"], texts: Texts, stacked: Ragged, hops: int
+    model: DanceModel,
+    own: Float[Tensor, "rows hidden"],
+    texts: Texts,
+    stacked: Ragged,
+    compact: tuple[Int[Tensor, " distinct"], Ragged],
 ) -> Float[Tensor, " entries"]:
     """The scores (Eq. 5) of the candidates of all hops, one hop's rows below the other's."""
-    nodes, local = stacked.compact()
+    nodes, positions = compact
+    hops = stacked.num_rows // max(own.shape[0], 1)
     query = model.neighbour_queries(own).repeat(hops, 1)
-    return gather_scores(query, model.neighbour_keys(texts.pooled[nodes]), local)
+    return gather_scores(query, model.neighbour_keys(texts.pooled[nodes]), positions)
 
 
 def _split(values: Float[Tensor, " entries"], parts: Sequence[Ragged]) -> tuple[Float[Tensor, " _"], ...]:

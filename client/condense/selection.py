@@ -30,7 +30,7 @@ def gather_scores(
         key: W_k t_u for every node, or e for every chunk.
         candidates: for each row, ids of keys.
     """
-    product: Tensor = _PairProduct.apply(query, key, candidates.ptr, candidates.row, candidates.index)
+    product: Tensor = _PairProduct.apply(query, key, candidates)
     return product / math.sqrt(query.shape[1])
 
 
@@ -38,7 +38,7 @@ def weighted_sum(
     weights: Float[Tensor, " entries"], values: Float[Tensor, "nodes dim"], candidates: Ragged
 ) -> Float[Tensor, "rows dim"]:
     """Σ_u w_vu value_u for each row v (Eq. 9); 0 for a row without candidates."""
-    total: Tensor = _WeightedSum.apply(weights, values, candidates.ptr, candidates.row, candidates.index)
+    total: Tensor = _WeightedSum.apply(weights, values, candidates)
     return total
 
 
@@ -56,30 +56,36 @@ def attention(
 
 def hop_mixture(hop_logits: Float[Tensor, " hops"], hops: Sequence[Ragged]) -> Float[Tensor, "rows hops"]:
     """γ for each row: the softmax of the logits over the hops that have candidates, 0 for the others."""
-    present = torch.stack([hop.width > 0 for hop in hops], dim=1)
-    # A row without any candidate keeps all logits, so that no softmax is over nothing.
-    dropped = ~present & present.any(dim=1, keepdim=True)
-    mixture = hop_logits.expand(present.shape).masked_fill(dropped, -torch.inf).softmax(dim=1)
-    return mixture * present
+    return _mixture(hop_logits, torch.stack([hop.width > 0 for hop in hops], dim=1))
 
 
 def context(
     hop_logits: Float[Tensor, " hops"],
-    hops: Sequence[Ragged],
-    weights: Sequence[Float[Tensor, " _"]],
+    stacked: Ragged,
+    weights: Float[Tensor, " entries"],
     t: Float[Tensor, "nodes dim"],
 ) -> Float[Tensor, "rows dim"]:
     """The hierarchical context c_v = Σ_ℓ γ_ℓ Σ_u α_vu t_u (Eq. 7).
 
     Args:
         hop_logits: one trainable logit per hop.
-        hops: the candidates of each hop, over the same rows.
-        weights: α of each hop, from `attention`.
+        stacked: the candidates of each hop over the same rows, one hop's rows below the other's.
+        weights: α, from `attention`, in the same order.
         t: text embedding of every node.
     """
-    mixture = hop_mixture(hop_logits, hops)
-    sums = [weighted_sum(weight, t, hop) for hop, weight in zip(hops, weights, strict=True)]
-    return (mixture.unsqueeze(2) * torch.stack(sums, dim=1)).sum(dim=1)
+    hops = hop_logits.numel()
+    mixture = _mixture(hop_logits, stacked.width.view(hops, -1).T > 0)
+    sums = weighted_sum(weights, t, stacked).view(hops, -1, t.shape[1])
+    return (mixture.T.unsqueeze(2) * sums).sum(dim=0)
+
+
+def _mixture(
+    hop_logits: Float[Tensor, " hops"], present: Bool[Tensor, "rows hops"]
+) -> Float[Tensor, "rows hops"]:
+    # A row without any candidate keeps all logits, so that no softmax is over nothing.
+    dropped = ~present & present.any(dim=1, keepdim=True)
+    mixture = hop_logits.expand(present.shape).masked_fill(dropped, -torch.inf).softmax(dim=1)
+    return mixture * present
 
 
 def chunk_candidates(selected: Ragged, chunk_ptr: Int[Tensor, " pointers"]) -> Ragged:
@@ -99,12 +105,12 @@ def chunk_candidates(selected: Ragged, chunk_ptr: Int[Tensor, " pointers"]) -> R
 # are what is needed here, without an intermediate of entries times dimension.
 
 
-def _pair_products(rows: Tensor, table: Tensor, row: Tensor, index: Tensor) -> Tensor:
-    """rows[row_i] · table[index_i] for each entry i; `row` ascends."""
-    if index.numel() == 0:
+def _pair_products(rows: Tensor, table: Tensor, sets: Ragged) -> Tensor:
+    """rows[row_i] · table[index_i] for each entry i."""
+    if sets.index.numel() == 0:
         return rows.new_empty(0)
     products: Tensor = torch.ops.aten._embedding_bag_per_sample_weights_backward(
-        rows.contiguous(), table.contiguous(), index, index.new_zeros(1), row, 0
+        rows.contiguous(), table.contiguous(), sets.index, sets.index.new_zeros(1), sets.row, 0
     )
     return products
 
@@ -118,41 +124,43 @@ def _bag_sums(weights: Tensor, table: Tensor, ptr: Tensor, index: Tensor) -> Ten
     )
 
 
-def _transposed_sums(weights: Tensor, rows: Tensor, row: Tensor, index: Tensor, size: int) -> Tensor:
+def _transposed_sums(weights: Tensor, rows: Tensor, sets: Ragged, size: int) -> Tensor:
     """Σ weights_i rows[row_i] over the entries of each id, ids from 0 to size - 1."""
-    order = torch.sort(index, stable=True).indices
-    count = torch.bincount(index, minlength=size)
+    order = sets.by_id
+    count = torch.bincount(sets.index, minlength=size)
     ptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
-    return _bag_sums(weights[order], rows, ptr, row[order])
+    return _bag_sums(weights[order], rows, ptr, sets.row[order])
 
 
 class _PairProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, ptr: Tensor, row: Tensor, index: Tensor) -> Tensor:
-        ctx.save_for_backward(query, key, ptr, row, index)
-        return _pair_products(query, key, row, index)
+    def forward(ctx: Any, query: Tensor, key: Tensor, sets: Ragged) -> Tensor:
+        ctx.save_for_backward(query, key)
+        ctx.sets = sets
+        return _pair_products(query, key, sets)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, ptr, row, index = ctx.saved_tensors
-        to_query, to_key = ctx.needs_input_grad[:2]
-        grad_query = _bag_sums(grad, key, ptr, index) if to_query else None
-        grad_key = _transposed_sums(grad, query, row, index, key.shape[0]) if to_key else None
-        return grad_query, grad_key, None, None, None
+        query, key = ctx.saved_tensors
+        sets, (to_query, to_key) = ctx.sets, ctx.needs_input_grad[:2]
+        grad_query = _bag_sums(grad, key, sets.ptr, sets.index) if to_query else None
+        grad_key = _transposed_sums(grad, query, sets, key.shape[0]) if to_key else None
+        return grad_query, grad_key, None
 
 
 class _WeightedSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weights: Tensor, values: Tensor, ptr: Tensor, row: Tensor, index: Tensor) -> Tensor:
-        ctx.save_for_backward(weights, values, row, index)
-        return _bag_sums(weights, values, ptr, index)
+    def forward(ctx: Any, weights: Tensor, values: Tensor, sets: Ragged) -> Tensor:
+        ctx.save_for_backward(weights, values)
+        ctx.sets = sets
+        return _bag_sums(weights, values, sets.ptr, sets.index)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        weights, values, row, index = ctx.saved_tensors
-        to_weights, to_values = ctx.needs_input_grad[:2]
-        grad_weights = _pair_products(grad, values, row, index) if to_weights else None
-        grad_values = _transposed_sums(weights, grad, row, index, values.shape[0]) if to_values else None
-        return grad_weights, grad_values, None, None, None
+        weights, values = ctx.saved_tensors
+        sets, (to_weights, to_values) = ctx.sets, ctx.needs_input_grad[:2]
+        grad_weights = _pair_products(grad, values, sets) if to_weights else None
+        grad_values = _transposed_sums(weights, grad, sets, values.shape[0]) if to_values else None
+        return grad_weights, grad_values, None
