@@ -74,8 +74,9 @@ def context(
         t: text embedding of every node.
     """
     hops = hop_logits.numel()
-    mixture = _mixture(hop_logits, stacked.width.view(hops, -1).T > 0)
-    sums = weighted_sum(weights, t, stacked).view(hops, -1, t.shape[1])
+    rows = stacked.num_rows // hops
+    mixture = _mixture(hop_logits, stacked.width.view(hops, rows).T > 0)
+    sums = weighted_sum(weights, t, stacked).view(hops, rows, t.shape[1])
     return (mixture.T.unsqueeze(2) * sums).sum(dim=0)
 
 

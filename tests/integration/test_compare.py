@@ -22,11 +22,20 @@ from deploy.cli import app
 from deploy.comparison.execution import ROUNDS, Note, State, Step, run_cell, state_of
 from deploy.comparison.matrix import Cell, matrix_of
 from deploy.comparison.request import requested
+from deploy.comparison.study import STUDIES, read_study
 from deploy.comparison.workers import Workers, run_here
 from server.tracking.run_directory import RunDirectory
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SCORES = ("comparison.md", "comparison.csv", "summary.csv", "comparison.png")
+SCORES = (
+    *("comparison.md", "comparison.csv", "summary.csv", "convergence.csv"),
+    *("comparison.png", "convergence.png"),
+)
+QUICK_STUDIES = ("ablation",)
+SHIPPED = [
+    pytest.param(path.stem, marks=() if path.stem in QUICK_STUDIES else pytest.mark.slow)
+    for path in sorted(STUDIES.glob("*.toml"))
+]
 SMALL = ("--methods", "isolated", "--data", "site-a", "--clients", "2", "--partition", "random")
 
 Fedtag = Callable[..., Invoked]
@@ -131,6 +140,25 @@ def test_same_study_gives_the_same_bytes_however_many_jobs(fedtag: Fedtag, tmp_p
         assert result.exit_code == 0, result.stderr
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_study_runs(
+    name: str, fedtag: Fedtag, tmp_path: Path, write_feature_folder: Callable[..., Path]
+) -> None:
+    write_feature_folder(tmp_path / "large", nodes=200)
+    options = ("--data", "large", "--seeds", 1, "--rounds", 2, "--partition", "random")
+    result = fedtag("compare", "--study", name, *options)
+    assert result.exit_code == 0, result.stderr
+    home = tmp_path / "runs" / name
+    with (home / "comparison.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    study = read_study(name)
+    assert {line["row"] for line in lines} >= {row.name for row in study.rows}
+    assert all(line["test"] for line in lines)
+    with (home / "convergence.csv").open(encoding="utf-8") as file:
+        rounds = [(line["row"], line["round"]) for line in csv.DictReader(file)]
+    assert rounds == [(line["row"], number) for line in lines for number in ("1", "2")]
 
 
 def test_other_settings_are_refused_by_name(fedtag: Fedtag, tmp_path: Path) -> None:

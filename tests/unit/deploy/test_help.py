@@ -57,6 +57,11 @@ def test_help_of_each_command_says_what_it_reads_and_writes(name: str) -> None:
     assert f"Example: `fedtag {name}" in text
 
 
+def test_arguments_are_explained() -> None:
+    result = CliRunner().invoke(app, ["validate", "--help"])
+    assert "The institution's folder." in result.stdout
+
+
 def test_settings_lists_every_key() -> None:
     result = CliRunner().invoke(app, ["settings"])
     assert result.exit_code == 0
