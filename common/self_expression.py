@@ -108,29 +108,29 @@ def _fista(
     A row that has stopped keeps its z, so that the result does not depend on the other rows.
     """
     step = 1.0 / steepness.unsqueeze(1)
+    threshold = step * penalty
+    lowest = -threshold
+    half_square, minus_target = 0.5 * square, -target
     z = torch.zeros_like(target)
     gram_z = torch.zeros_like(target)
     y, gram_y = z, gram_z
-    value = 0.5 * square
+    value = half_square
     running = torch.ones_like(square, dtype=torch.bool)
     momentum, taken = 1.0, 0
     for iteration in range(1, max_iterations + 1):
-        moved = y - step * (gram_y - target)
-        following = moved.sign() * (moved.abs() - step * penalty).clamp_min(0.0)
+        moved = torch.addcmul(y, step, gram_y - target, value=-1)
+        following = moved - moved.clamp(lowest, threshold)
         following = torch.where(running.unsqueeze(1), following, z)
-        gram_following = (gram @ following.unsqueeze(2)).squeeze(2)
-        smooth = (
-            0.5 * (following * gram_following).sum(dim=1) - (following * target).sum(dim=1) + 0.5 * square
-        )
-        new_value = smooth.clamp_min(0.0) + (penalty * following.abs()).sum(dim=1)
+        gram_following = torch.bmm(gram, following.unsqueeze(2)).squeeze(2)
+        smooth = (following * torch.add(minus_target, gram_following, alpha=0.5)).sum(dim=1)
+        new_value = (smooth + half_square).clamp_min(0.0) + (penalty * following.abs()).sum(dim=1)
         next_momentum = 0.5 * (1.0 + (1.0 + 4.0 * momentum**2) ** 0.5)
         push = (momentum - 1.0) / next_momentum
-        y = following + push * (following - z)
-        gram_y = gram_following + push * (gram_following - gram_z)
+        y = torch.add(following, following - z, alpha=push)
+        gram_y = torch.add(gram_following, gram_following - gram_z, alpha=push)
         taken = iteration
-        settled = (value - new_value).abs() <= tolerance * value
+        running = running & ((value - new_value).abs() > tolerance * value)
         z, gram_z, value, momentum = following, gram_following, new_value, next_momentum
-        running = running & ~settled
         if not bool(running.any()):
             break
     return z, taken, value

@@ -14,7 +14,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from client.app import client_app
 from client.session import Session
-from common.wire.codec import Parcel, pack
+from common.wire.codec import Parcel, pack, pack_all
 
 SERVER_NODE = 1
 
@@ -63,8 +63,8 @@ class InProcessGrid(Grid):
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         """Deliver each message and keep the reply until it is pulled."""
         identifiers = []
-        for message in messages:
-            parcel = pack(message)
+        messages = list(messages)
+        for message, parcel in zip(messages, pack_all(messages), strict=True):
             arrived = self._deliver(parcel)
             reply = self.app(arrived, self.contexts[message.metadata.dst_node_id])
             self.replies[parcel.root] = self._deliver(pack(reply))

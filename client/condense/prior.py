@@ -36,20 +36,6 @@ class EvidencePrior:
         closeness[:, -1] = 0.0
         return _gathered_maximum(closeness, self.chunks)
 
-    def at(
-        self, left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"], block: int = 4096
-    ) -> Float[Tensor, " pairs"]:
-        """S at the given pairs of rows."""
-        value = self.vectors.new_empty(left.numel())
-        padding = self.vectors.shape[0] - 1
-        for begin in range(0, left.numel(), block):
-            part = slice(begin, begin + block)
-            mine, theirs = self.chunks[left[part]], self.chunks[right[part]]
-            cosine = torch.bmm(self.vectors[mine], self.vectors[theirs].transpose(1, 2))
-            shared = (mine.unsqueeze(2) == theirs.unsqueeze(1)) & (mine != padding).unsqueeze(2)
-            value[part] = torch.where(shared, 1.0, cosine).amax((1, 2)).clamp(0.0, 1.0)
-        return value
-
 
 def evidence_prior(chunks: Ragged, vectors: Float[Tensor, "all_chunks dim"]) -> EvidencePrior:
     """The prior over the rows of `chunks`.
@@ -66,26 +52,6 @@ def evidence_prior(chunks: Ragged, vectors: Float[Tensor, "all_chunks dim"]) -> 
     column = torch.arange(local.index.numel(), device=local.index.device) - local.ptr[local.row]
     padded[local.row, column] = local.index
     return EvidencePrior(distinct, padded)
-
-
-def top_prior(
-    prior: EvidencePrior, q: int, block: int = 256
-) -> tuple[Int[Tensor, "core q"], Float[Tensor, "core q"]]:
-    """The min(q, K - 1) rows j ≠ i of largest S_ij for each row i, by id, and their S.
-
-    Ties go to the smaller id. Memory is O(block · K · chunks a row).
-    """
-    count = max(0, min(q, prior.num_rows - 1))
-    indices = [prior.chunks.new_empty(0, count)]
-    values = [prior.vectors.new_empty(0, count)]
-    for begin in range(0, prior.num_rows, block):
-        end = min(begin + block, prior.num_rows)
-        similarity = prior.rows(begin, end)
-        own = torch.arange(begin, end, device=similarity.device).unsqueeze(1)
-        index = top_columns(similarity.scatter(1, own, -torch.inf), count)
-        indices.append(index)
-        values.append(similarity.gather(1, index))
-    return torch.cat(indices), torch.cat(values)
 
 
 def top_columns(values: Float[Tensor, "rows columns"], count: int) -> Int[Tensor, "rows count"]:

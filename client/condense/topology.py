@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from client.condense.prior import EvidencePrior, top_columns, top_prior
+from client.condense.prior import EvidencePrior, top_columns
 from common.graph import Adjacency, normalised_adjacency
 from common.ragged import Ragged, segment_max, segment_rank
 from common.self_expression import self_expression
@@ -74,22 +74,24 @@ def candidate_support(
     """
     num_rows = unit.shape[0]
     count = max(0, min(q, num_rows - 1))
-    parts = [torch.empty(0, count, dtype=torch.long, device=unit.device)]
+    # An empty part stands for a core without rows.
+    supports = [torch.empty(0, 2 * count, dtype=torch.long, device=unit.device)]
+    masks, values = [supports[0].bool()], [supports[0].to(unit.dtype)]
     for begin in range(0, num_rows, block):
-        similarity = unit[begin : begin + block] @ unit.T
-        own = torch.arange(begin, begin + similarity.shape[0], device=unit.device).unsqueeze(1)
-        parts.append(top_columns(similarity.scatter(1, own, -torch.inf), count))
-    by_prior, value = top_prior(prior, q, block)
-    # The id K stands for no candidate; sorting brings doubles side by side and these to the end.
-    by_prior = torch.where(value > 0, by_prior, num_rows)
-    support = torch.cat([torch.cat(parts), by_prior], dim=1).sort(dim=1).values
-    mask = support < num_rows
-    mask[:, 1:] &= support[:, 1:] != support[:, :-1]
-    support = torch.where(mask, support, 0)
-    row, column = mask.nonzero(as_tuple=True)
-    support_prior = torch.zeros_like(support, dtype=unit.dtype)
-    support_prior[row, column] = prior.at(row, support[row, column]).to(unit.dtype)
-    return support, mask, support_prior
+        end = min(begin + block, num_rows)
+        own = torch.arange(begin, end, device=unit.device).unsqueeze(1)
+        closeness = prior.rows(begin, end)
+        near = top_columns((unit[begin:end] @ unit.T).scatter(1, own, -torch.inf), count)
+        linked = top_columns(closeness.scatter(1, own, -torch.inf), count)
+        # The id K stands for no candidate; sorting brings doubles side by side and these to the end.
+        linked = torch.where(closeness.gather(1, linked) > 0, linked, num_rows)
+        support = torch.cat([near, linked], dim=1).sort(dim=1).values
+        mask = support < num_rows
+        mask[:, 1:] &= support[:, 1:] != support[:, :-1]
+        supports.append(torch.where(mask, support, 0))
+        masks.append(mask)
+        values.append(torch.where(mask, closeness.gather(1, supports[-1]), 0.0).to(unit.dtype))
+    return torch.cat(supports), torch.cat(masks), torch.cat(values)
 
 
 def strongest_links(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -208,6 +208,18 @@ class Parcel:
 
 def pack(message: Message) -> Parcel:
     """Serialise a message exactly as Flower does before it sends it."""
+    return pack_all([message])[0]
+
+
+def pack_all(messages: Iterable[Message]) -> list[Parcel]:
+    """`pack` of several messages; records that they share are serialised and hashed once."""
+    deflated: dict[str, bytes] = {}
+    parcels = []
     with no_object_id_recompute():
-        objects = {key: value.deflate() for key, value in get_all_nested_objects(message).items()}
-        return Parcel(message.object_id, objects)
+        for message in messages:
+            nested = get_all_nested_objects(message)
+            for key, value in nested.items():
+                if key not in deflated:
+                    deflated[key] = value.deflate()
+            parcels.append(Parcel(message.object_id, {key: deflated[key] for key in nested}))
+    return parcels

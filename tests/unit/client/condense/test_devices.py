@@ -24,7 +24,7 @@ from client.condense.selection import (
     weighted_sum,
 )
 from client.condense.topology import rebuild_topology
-from common.ragged import Ragged, merge, segment_softmax
+from common.ragged import Ragged, merge, segment_softmax, stack
 from common.self_expression import full_support, self_expression
 
 
@@ -60,7 +60,7 @@ def test_evidence_and_topology() -> None:
     scores = [gather_scores(random(len(core), 4), random(50, 4), hop) for hop in hops]
     supports = [choose(s, hop, 2) for s, hop in zip(scores, hops, strict=True)]
     weights = [attention(s, hop, m) for s, hop, m in zip(scores, hops, supports, strict=True)]
-    assert context(random(3), hops, weights, random(50, 4)).device.type == "cpu"
+    assert context(random(3), stack(*hops), torch.cat(weights), random(50, 4)).device.type == "cpu"
     selected = merge(*(hop.filter(m) for hop, m in zip(hops, supports, strict=True)))
     sizes = (random(51) * 4).long() + 1
     chunks = chunk_candidates(selected, sizes.cumsum(0) - sizes[0])

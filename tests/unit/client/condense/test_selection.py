@@ -16,7 +16,7 @@ from client.condense.selection import (
     hop_mixture,
     weighted_sum,
 )
-from common.ragged import Ragged, merge
+from common.ragged import Ragged, merge, stack
 
 
 def candidates(rows: int, nodes: int, seed: int) -> Ragged:
@@ -72,7 +72,7 @@ def test_context_is_the_double_sum() -> None:
     hops = [candidates(6, 9, seed) for seed in (1, 2, 3)]
     weights = [random(hop.index.numel(), seed=seed) for seed, hop in enumerate(hops)]
     t, logits = random(9, 4, seed=7), random(3, seed=8)
-    result, mixture = context(logits, hops, weights, t), hop_mixture(logits, hops)
+    result, mixture = context(logits, stack(*hops), torch.cat(weights), t), hop_mixture(logits, hops)
     for v in range(6):
         expected = torch.zeros(4, dtype=torch.float64)
         for number, (hop, weight) in enumerate(zip(hops, weights, strict=True)):
@@ -127,7 +127,7 @@ def test_budgets_hold_from_neighbours_to_chunks() -> None:
     assert int(chunks.filter(kept).width.min()) >= 1
     assert int(chunks.filter(kept).width.max()) <= 4
     pi = attention(chunk_scores, chunks, kept)
-    loss = (weighted_sum(pi, e, chunks) + context(logits, hops, weights, t)).square().sum()
+    loss = (weighted_sum(pi, e, chunks) + context(logits, stack(*hops), torch.cat(weights), t)).square().sum()
     loss.backward()
     for parameter in (w_q, w_k, w_s, logits):
         assert parameter.grad is not None
