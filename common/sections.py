@@ -169,7 +169,7 @@ class DanceConfig(Section):
     )
     pseudo_label_weight: NonNegative = Field(0.0, description="weight of pseudo-labelled core nodes")
     sufficiency: NonNegative = Field(
-        1.0, description="weight of the backbone's loss on the evidence alone, without links and other views"
+        3.0, description="weight of the backbone's loss on the evidence alone, without links and other views"
     )
     noise: NonNegative = Field(
         0.0,
