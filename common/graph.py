@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,9 @@ class Adjacency:
     def propagate(self, x: Float[Tensor, "nodes dim"]) -> Float[Tensor, "nodes dim"]:
         """One product with the propagation matrix."""
         source, target = self.edge_index
-        out = torch.zeros_like(x)
-        return out.index_add_(0, target, x[source] * self.weight.unsqueeze(1))
+        count = torch.bincount(target, minlength=self.num_nodes)
+        # Entries are sorted by target, so that each node sums a bag of rows, and no row is gathered for an entry.
+        return embedding_bag(source, x, count.cumsum(0) - count, mode="sum", per_sample_weights=self.weight)
 
 
 def normalised_adjacency(

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+_SMALL_BLOCK = 1 << 15
+
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
@@ -55,6 +57,34 @@ class Ragged:
     def by_id(self) -> Int[Tensor, " entries"]:
         """Positions in `index` in the order of the ids, rows ascending within an id."""
         return torch.sort(self.index, stable=True).indices
+
+    @cached_property
+    def blocks(self) -> tuple[Int[Tensor, "_ _"], ...]:
+        """The rows of more than one entry, padded: for each block of rows the positions of their entries.
+
+        The number of entries, which is no position, stands for none. Rows of like width share a block, which at
+        most doubles the entries; small blocks are joined, because each costs a call of everything done with it.
+        """
+        width, entries = self.width, self.index.numel()
+        # Widths 2, 3-4, 5-8, … : the exponent of the next power of two, exact in float64.
+        exponent = width.clamp_min(1).double().log2().ceil().long()
+        counts = torch.bincount(exponent).tolist()
+        order = torch.sort(exponent, descending=True, stable=True).indices
+        blocks = []
+        begin = end = widest = 0
+        for power in range(len(counts) - 1, 0, -1):
+            widest = power if begin == end else widest
+            end += counts[power]
+            # The next narrower rows join where the block stays small.
+            if power > 1 and (end - begin + counts[power - 1]) << widest <= _SMALL_BLOCK:
+                continue
+            if end > begin:
+                rows = order[begin:end]
+                column = torch.arange(int(width[rows].max()), device=width.device)
+                position = self.ptr[rows].unsqueeze(1) + column
+                blocks.append(torch.where(column < width[rows].unsqueeze(1), position, entries))
+            begin = end
+        return tuple(blocks)
 
     def to(self, device: torch.device | str) -> Ragged:
         return Ragged(self.ptr.to(device), self.index.to(device))

@@ -53,7 +53,9 @@ class TextConfig(Section):
 class ModelConfig(Section):
     """The backbone."""
 
-    backbone: Literal["gcn", "sage", "gat", "tagcn", "mlp"] = Field("gcn", description="family of convolutions")
+    backbone: Literal["gcn", "sage", "gat", "tagcn", "mlp"] = Field(
+        "gcn", description="family of convolutions"
+    )
     hidden: Annotated[int, Field(ge=1, le=8192)] = Field(64, description="width of hidden layers")
     layers: Annotated[int, Field(ge=2, le=8)] = Field(2, description="number of layers")
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -11,93 +10,72 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from common.ragged import row_of_entries, segment_rank, segment_sum
+from common.ragged import Ragged, segment_rank, segment_sum
 
 # Entries more than 2 below the largest of their row get exactly 0 under 1.5-entmax, so that padding at
 # this distance changes nothing, and is finite.
 _PADDING_DISTANCE = 4.0
-# Padded entries up to which rows of any widths are worked together, since one call for each width costs more.
-_SMALL_BLOCK = 1 << 15
 
 
-def entmax15_ragged(
-    scores: Float[Tensor, " entries"], ptr: Int[Tensor, " pointers"]
-) -> Float[Tensor, " entries"]:
+def entmax15_ragged(scores: Float[Tensor, " entries"], candidates: Ragged) -> Float[Tensor, " entries"]:
     """The exact 1.5-entmax (Peters et al., 2019) of the scores within each row.
 
-    Rows are padded in blocks of like width, which at most doubles the entries; small blocks are joined.
-    Differentiable once.
+    Rows are padded in blocks, see `Ragged.blocks`. Differentiable once.
 
     Args:
         scores: finite.
-        ptr: row i has the entries ptr[i] to ptr[i + 1]; rows may be empty.
+        candidates: the rows; they may be empty.
 
     Returns:
         Non-negative weights that sum to 1 in each non-empty row.
     """
-    weights: Tensor = _RaggedEntmax.apply(scores, ptr)
+    weights: Tensor = _RaggedEntmax.apply(scores, candidates)
     return weights
 
 
 class _RaggedEntmax(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, ptr: Tensor) -> Tensor:
-        entries = scores.numel()
-        width = ptr.diff()
+    def forward(ctx: Any, scores: Tensor, candidates: Ragged) -> Tensor:
         # One place more than entries: what pads a row is read from there and written to it.
         extended = torch.cat([scores, scores.new_full((1,), -torch.inf)])
         weights = torch.ones_like(extended)  # a single candidate has weight 1, whatever its score
-        for rows, widest in _blocks(width):
-            column = torch.arange(widest, device=scores.device)
-            position = ptr[rows].unsqueeze(1) + column
-            position = torch.where(column < width[rows].unsqueeze(1), position, entries)
+        for position in candidates.blocks:
             padded = extended[position]
             padded = padded.maximum(padded.amax(1, keepdim=True) - _PADDING_DISTANCE)
             weights.scatter_(0, position.flatten(), entmax15(padded, dim=-1).flatten())
-        weights = weights[:entries]
-        ctx.save_for_backward(weights, ptr)
+        weights = weights[: scores.numel()]
+        ctx.save_for_backward(weights)
+        ctx.candidates = candidates
         return weights
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        weights, ptr = ctx.saved_tensors
+        (weights,) = ctx.saved_tensors
+        row, num_rows = ctx.candidates.row, ctx.candidates.num_rows
         # The Jacobian is diag(s) - s sᵀ / Σ s with s = √p.
-        row, root = row_of_entries(ptr), weights.sqrt()
+        root = weights.sqrt()
         pushed = grad * root
-        num_rows = ptr.numel() - 1
         mean = segment_sum(pushed, row, num_rows) / segment_sum(root, row, num_rows)
         return pushed - mean[row] * root, None
 
 
-def _blocks(width: Int[Tensor, " rows"]) -> Iterator[tuple[Int[Tensor, " chosen"], int]]:
-    """The rows of more than one entry in blocks, wide rows first, and the largest width in each block."""
-    # Widths 2, 3-4, 5-8, … : the exponent of the next power of two, exact in float64.
-    exponent = width.clamp_min(1).double().log2().ceil().long()
-    counts = torch.bincount(exponent).tolist()
-    order = torch.sort(width, descending=True, stable=True).indices
-    begin = end = 0
-    for power in range(len(counts) - 1, 0, -1):
-        end += counts[power]
-        following = end + counts[power - 1]
-        if begin == end:
-            continue
-        widest = int(width[order[begin]])
-        if power > 1 and (following - begin) * widest <= _SMALL_BLOCK:
-            continue
-        yield order[begin:end], widest
-        begin = end
-
-
 def top_budget(
-    p: Float[Tensor, " entries"], ptr: Int[Tensor, " pointers"], budget: int
+    p: Float[Tensor, " entries"], candidates: Ragged, budget: int | Int[Tensor, " rows"]
 ) -> Bool[Tensor, " entries"]:
-    """Which entries Π_B keeps: at most `budget` positive ones a row, largest first, ties by position."""
-    return (segment_rank(p.detach(), ptr) < budget) & (p.detach() > 0)
+    """Which entries Π_B keeps: at most `budget` positive ones a row, largest first, ties by position.
+
+    Args:
+        p: weights of `entmax15_ragged`.
+        candidates: the rows.
+        budget: of all rows, or of each.
+    """
+    most = budget if isinstance(budget, int) else budget[candidates.row]
+    return (segment_rank(p.detach(), candidates.ptr) < most) & (p.detach() > 0)
 
 
 def straight_through(
-    p: Float[Tensor, " entries"], support: Bool[Tensor, " entries"], ptr: Int[Tensor, " pointers"]
+    p: Float[Tensor, " entries"], support: Bool[Tensor, " entries"], candidates: Ragged
 ) -> Float[Tensor, " entries"]:
     """Π_B(p) in value, p in gradient: w = p + (Π_B(p) - p).detach().
 
@@ -108,14 +86,15 @@ def straight_through(
     Args:
         p: weights of `entmax15_ragged`.
         support: kept entries, from `top_budget`; a row may keep none, and then has weight 0.
-        ptr: the rows.
+        candidates: the rows.
     """
-    row, num_rows = row_of_entries(ptr), ptr.numel() - 1
+    row, num_rows = candidates.row, candidates.num_rows
     value = p.detach()
     kept = torch.where(support, value, 0.0)
-    total = segment_sum(kept, row, num_rows)[row]
-    count = segment_sum(support.to(p.dtype), row, num_rows)[row]
-    uniform = support.to(p.dtype) / count.clamp_min(1.0)
-    projected = torch.where(total > 0, kept / torch.where(total > 0, total, 1.0), uniform)
+    total = segment_sum(kept, row, num_rows)
+    left = total > 0
+    count = segment_sum(support.to(p.dtype), row, num_rows)
+    divisor = torch.where(left, total, count.clamp_min(1.0))
+    projected = torch.where(left[row], kept, support.to(p.dtype)) / divisor[row]
     # p - value is exactly 0, so that the forward value is the projection to the last bit.
-    return projected + (p - value)
+    return projected + (p - value) if p.requires_grad else projected

@@ -16,7 +16,7 @@ from flwr.serverapp import Grid
 from common.config import RunConfig
 from common.errors import QuorumError, WireError
 from common.sections import ExchangeConfig
-from common.wire.codec import decode_reply, encode, pack
+from common.wire.codec import decode_reply, encode, pack, pack_all
 from common.wire.records import Content, Instruction, Reply, prefixed
 from server.conclusion import conclude
 from server.ledger import (
@@ -83,7 +83,7 @@ class Exchange:
             )
             for node, instruction in instructions.items()
         ]
-        result.bytes_down = sum(pack(message).size for message in messages)
+        result.bytes_down = sum(parcel.size for parcel in pack_all(messages))
         # The grid returns an empty identifier for a node that it cannot reach, and none at all for too large messages.
         pushed = list(self.grid.push_messages(messages)) or [""] * len(messages)
         waiting = {key: node for key, node in zip(pushed, instructions, strict=True) if key}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from client.condense.selection import (
@@ -20,8 +20,8 @@ from client.condense.selection import (
     gather_scores,
     weighted_sum,
 )
-from common.models.dance import DanceModel
-from common.ragged import Ragged, merge, stack
+from common.models.dance import DanceModel, unit_mean_square
+from common.ragged import Ragged, stack
 from common.sparse_attention import entmax15_ragged, straight_through, top_budget
 
 
@@ -32,6 +32,11 @@ class Texts:
     pooled: Float[Tensor, "nodes dim"]
     chunks: Float[Tensor, "chunks dim"]
     ptr: Int[Tensor, " pointers"]
+
+    @cached_property
+    def scaled(self) -> Float[Tensor, "nodes dim"]:
+        """t at a root mean square of 1, which the keys of Eq. 5 are made of."""
+        return unit_mean_square(self.pooled)
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,6 @@ def select_evidence(
         return _scored(model, g, texts, rows, hops, budgets, chunk_budget)[0]
 
 
-@torch.no_grad()
 def select_with_vectors(
     model: DanceModel,
     g: Float[Tensor, "nodes hidden"],
@@ -122,9 +126,9 @@ def select_with_vectors(
     budgets: tuple[int, ...],
     chunk_budget: int,
 ) -> tuple[Evidence, EvidenceVectors]:
-    """`select_evidence` and `evidence_vectors` by one model, which needs the scores once only; no gradient."""
+    """`select_evidence` and `evidence_vectors` by one model, which needs the scores once only."""
     evidence, shares = _scored(model, g, texts, rows, hops, budgets, chunk_budget)
-    weights = straight_through(shares, evidence.support, evidence.candidates.ptr)
+    weights = straight_through(shares, evidence.support, evidence.candidates)
     return evidence, _vectors(model, texts, evidence, weights)
 
 
@@ -139,17 +143,17 @@ def _scored(
 ) -> tuple[Evidence, Float[Tensor, " candidates"]]:
     """The evidence, and the entmax outputs of its candidates."""
     own, stacked = g[rows], stack(*hops)
-    shares = entmax15_ragged(_neighbour_scores(model, own, texts, stacked, stacked.compact()), stacked.ptr)
-    kept = tuple(
-        top_budget(share, hop.ptr, budget)
-        for share, hop, budget in zip(_split(shares, hops), hops, budgets, strict=True)
-    )
-    selected = merge(*(hop.filter(keep) for hop, keep in zip(hops, kept, strict=True)))
+    num_rows = own.shape[0]
+    shares = entmax15_ragged(_neighbour_scores(model, own, texts, stacked, stacked.compact()), stacked)
+    most = torch.tensor(budgets, device=own.device).repeat_interleave(num_rows)
+    kept = top_budget(shares, stacked, most)
+    # The same nodes with one row for all hops.
+    selected = Ragged.from_pairs(stacked.row[kept] % max(num_rows, 1), stacked.index[kept], num_rows)
     chunks = chunk_candidates(selected, texts.ptr)
     chunk_scores = gather_scores(model.chunk_queries(own), texts.chunks, chunks)
-    chunk_shares = entmax15_ragged(chunk_scores, chunks.ptr)
-    kept_chunks = top_budget(chunk_shares, chunks.ptr, chunk_budget)
-    return Evidence(rows, hops, kept, chunks, kept_chunks), torch.cat([shares, chunk_shares])
+    chunk_shares = entmax15_ragged(chunk_scores, chunks)
+    kept_chunks = top_budget(chunk_shares, chunks, chunk_budget)
+    return Evidence(rows, hops, _split(kept, hops), chunks, kept_chunks), torch.cat([shares, chunk_shares])
 
 
 def evidence_vectors(
@@ -188,9 +192,9 @@ def _neighbour_scores(
     nodes, positions = compact
     hops = stacked.num_rows // max(own.shape[0], 1)
     query = model.neighbour_queries(own).repeat(hops, 1)
-    return gather_scores(query, model.neighbour_keys(texts.pooled[nodes]), positions)
+    return gather_scores(query, model.neighbour_key(texts.scaled[nodes]), positions)
 
 
-def _split(values: Float[Tensor, " entries"], parts: Sequence[Ragged]) -> tuple[Float[Tensor, " _"], ...]:
+def _split(values: Shaped[Tensor, " entries"], parts: Sequence[Ragged]) -> tuple[Shaped[Tensor, " _"], ...]:
     """Values of stacked sets, for each part."""
     return values.split([part.index.numel() for part in parts])

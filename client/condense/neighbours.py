@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from common.ragged import Ragged, segment_rank
+from common.ragged import Ragged
 
 # An upper bound of the entries of a block's product, before repeated paths are merged.
 _BLOCK_ENTRIES = 8_000_000
@@ -78,9 +78,15 @@ def prefilter(
     """
     if order == "none":
         return candidates
-    value = score[candidates.index]
-    rank = segment_rank(value if order == "largest" else -value, candidates.ptr)
-    return candidates.filter(rank < keep)
+    # Places of nodes in one order of all are whole numbers: with the row before them, one sort does for all rows.
+    hardest = torch.sort(score, descending=order == "largest", stable=True).indices
+    place = torch.empty_like(hardest).scatter(0, hardest, torch.arange(score.numel(), device=score.device))
+    row = candidates.row
+    sorted_entries = torch.sort(row * score.numel() + place[candidates.index]).indices
+    rank = torch.arange(row.numel(), device=row.device) - candidates.ptr[row]
+    kept = sorted_entries[rank < keep].sort().values
+    width = candidates.width.clamp_max(keep)
+    return Ragged(torch.cat([width.new_zeros(1), width.cumsum(0)]), candidates.index[kept])
 
 
 def prediction_entropy(probabilities: Float[Tensor, "nodes classes"]) -> Float[Tensor, " nodes"]:

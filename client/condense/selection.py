@@ -44,14 +44,14 @@ def weighted_sum(
 
 def choose(scores: Float[Tensor, " entries"], candidates: Ragged, budget: int) -> Bool[Tensor, " entries"]:
     """The support of Π_B(entmax_1.5(s)): which candidates a round keeps (Eq. 6 and 8)."""
-    return top_budget(entmax15_ragged(scores.detach(), candidates.ptr), candidates.ptr, budget)
+    return top_budget(entmax15_ragged(scores.detach(), candidates), candidates, budget)
 
 
 def attention(
     scores: Float[Tensor, " entries"], candidates: Ragged, support: Bool[Tensor, " entries"]
 ) -> Float[Tensor, " entries"]:
     """Π_B(entmax_1.5(s)) on a fixed support, with the gradient of entmax (Eq. 6 and 8)."""
-    return straight_through(entmax15_ragged(scores, candidates.ptr), support, candidates.ptr)
+    return straight_through(entmax15_ragged(scores, candidates), support, candidates)
 
 
 def hop_mixture(hop_logits: Float[Tensor, " hops"], hops: Sequence[Ragged]) -> Float[Tensor, "rows hops"]:
@@ -76,8 +76,8 @@ def context(
     hops = hop_logits.numel()
     rows = stacked.num_rows // hops
     mixture = _mixture(hop_logits, stacked.width.view(hops, rows).T > 0)
-    sums = weighted_sum(weights, t, stacked).view(hops, rows, t.shape[1])
-    return (mixture.T.unsqueeze(2) * sums).sum(dim=0)
+    share = mixture.T.flatten().index_select(0, stacked.row)
+    return weighted_sum(weights * share, t, stacked).view(hops, rows, t.shape[1]).sum(dim=0)
 
 
 def _mixture(

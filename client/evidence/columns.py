@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -97,7 +98,8 @@ def packs_from_arrays(
     if label is not None:
         _check_range("label", label, -1, len(classes))
 
-    ids = [node.item() if isinstance(node, np.generic) else node for node in node_ids]
+    mentioned = np.unique(np.concatenate([nodes, neighbours.node, chunks.node])).tolist()
+    ids = {position: _plain(node_ids[position]) for position in mentioned}
     digests = {position: text_digest(texts[position]) for position in np.unique(chunks.node).tolist()}
 
     order = np.lexsort((neighbours.node, -neighbours.weight, neighbours.hop, neighbours.row))
@@ -143,6 +145,10 @@ def packs_from_arrays(
         )
         for row, node in enumerate(nodes.tolist())
     )
+
+
+def _plain(node: NodeId | np.generic) -> NodeId:
+    return cast(NodeId, node.item()) if isinstance(node, np.generic) else node
 
 
 def _bounds(sorted_rows: Int[np.ndarray, " entries"], count: int) -> list[int]:

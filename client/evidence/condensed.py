@@ -26,12 +26,15 @@ def links_file(folder: Path, round_number: int) -> Path:
 
 
 def write_links(folder: Path, round_number: int, adjacency: Adjacency) -> None:
-    """Keep the propagation matrix of a round's core; rows are the packs of that round, in their order."""
+    """Keep the propagation matrix of a round's core; rows are the packs of that round, in their order.
+
+    It does not wait for the disk: the next rounds replace it.
+    """
     tensors = {
         "edge_index": adjacency.edge_index.cpu().contiguous(),
         "weight": adjacency.weight.cpu().contiguous(),
     }
-    write_whole(links_file(folder, round_number), save(tensors))
+    write_whole(links_file(folder, round_number), save(tensors), durable=False)
 
 
 def read_links(folder: Path, round_number: int, num_nodes: int) -> Adjacency:

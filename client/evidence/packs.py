@@ -105,24 +105,33 @@ def text_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new one, never a part."""
+def write_whole(path: Path, data: bytes, durable: bool = True) -> None:
+    """Write a file so that a reader sees the old content or the new one, never a part.
+
+    Args:
+        path: its folder is made where it is missing.
+        data: the content.
+        durable: wait until the disk has it; otherwise a power failure, but no killed process, can lose it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                stream.flush()
+                os.fsync(stream.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def write_packs(folder: Path, round_number: int, packs: Sequence[EvidencePack]) -> Path:
+def write_packs(folder: Path, round_number: int, packs: Sequence[EvidencePack], durable: bool = True) -> Path:
     """Write the packs of one round to `folder/round-0012.jsonl`, one a line, in the order given.
+
+    `durable` is that of `write_whole`.
 
     Returns:
         The path of the file. The same packs give the same bytes.
@@ -137,7 +146,7 @@ def write_packs(folder: Path, round_number: int, packs: Sequence[EvidencePack]) 
                 f"{round_number}: write it with its own round"
             )
     path = folder / f"round-{round_number:04d}.jsonl"
-    write_whole(path, b"".join(_encode(pack) for pack in packs))
+    write_whole(path, b"".join(_encode(pack) for pack in packs), durable)
     return path
 
 
@@ -204,9 +213,12 @@ def latest(folder: Path) -> Path:
 def _encode(pack: EvidencePack) -> bytes:
     record = {
         "schema": SCHEMA,
-        **_record(pack, _PACK_NAMES),
-        "neighbours": [_record(neighbour, _NEIGHBOUR_NAMES) for neighbour in pack.neighbours],
-        "chunks": [_record(chunk, _CHUNK_NAMES) for chunk in pack.chunks],
+        **{name: getattr(pack, name) for name in _PACK_NAMES},
+        "neighbours": [{"node": n.node, "hop": n.hop, "weight": n.weight} for n in pack.neighbours],
+        "chunks": [
+            {"node": c.node, "start": c.start, "end": c.end, "weight": c.weight, "sha256": c.sha256}
+            for c in pack.chunks
+        ],
         "account": None if pack.account is None else asdict(pack.account),
     }
     try:
@@ -223,12 +235,6 @@ def _encode(pack: EvidencePack) -> bytes:
 
 
 _PACK_NAMES = tuple(field.name for field in fields(EvidencePack))
-_NEIGHBOUR_NAMES = tuple(field.name for field in fields(SelectedNeighbour))
-_CHUNK_NAMES = tuple(field.name for field in fields(SelectedChunk))
-
-
-def _record(item: object, names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: getattr(item, name) for name in names}
 
 
 def _decode(line: bytes) -> EvidencePack:

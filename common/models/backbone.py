@@ -53,29 +53,19 @@ class Backbone(nn.Module):
         self.skip = nn.Linear(inputs, classes) if skip else None
         self.rate = rate
 
-    def hidden(
+    def hidden_and_logits(
         self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency, generator: torch.Generator | None = None
-    ) -> Float[Tensor, "nodes hidden"]:
-        """The representation before the last layer, after the activation."""
-        for layer in list(self.layers)[:-1]:
-            x = functional.relu(layer(dropout(x, self.rate, generator), adjacency))
-        return x
-
-    def classify(
-        self,
-        hidden: Float[Tensor, "nodes hidden"],
-        x: Float[Tensor, "nodes inputs"],
-        adjacency: Adjacency,
-        generator: torch.Generator | None = None,
-    ) -> Float[Tensor, "nodes classes"]:
-        """Logits from the hidden representation of x."""
+    ) -> tuple[Float[Tensor, "nodes hidden"], Float[Tensor, "nodes classes"]]:
+        """The representation before the last layer, after the activation, and the logits."""
+        x = dropout(x, self.rate, generator)
+        hidden = functional.relu(self.layers[0](x, adjacency))
+        for layer in list(self.layers)[1:-1]:
+            hidden = functional.relu(layer(dropout(hidden, self.rate, generator), adjacency))
         logits = self.layers[-1](dropout(hidden, self.rate, generator), adjacency)
-        if self.skip is None:
-            return logits
-        return logits + self.skip(dropout(x, self.rate, generator))
+        return hidden, logits if self.skip is None else logits + self.skip(x)
 
     def forward(
         self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency, generator: torch.Generator | None = None
     ) -> Float[Tensor, "nodes classes"]:
         """Logits. Dropout is on if and only if a generator is given."""
-        return self.classify(self.hidden(x, adjacency, generator), x, adjacency, generator)
+        return self.hidden_and_logits(x, adjacency, generator)[1]

@@ -64,7 +64,7 @@ class ViewMap(nn.Module):
             list(self.map.parameters())[-1].mul_(0.3)
 
     def forward(self, views: Float[Tensor, "rows views dim"]) -> Float[Tensor, "rows dim"]:
-        return torch.einsum("rvd,v->rd", views, self.scale) + self.map(views.flatten(1))
+        return (views * self.scale.unsqueeze(1)).sum(1) + self.map(views.flatten(1))
 
 
 class DanceModel(nn.Module):

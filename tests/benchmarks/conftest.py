@@ -74,13 +74,11 @@ def as_in_production() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def cora_texts(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Cora's folder, its texts in a cache of their own: true chunks with random unit vectors.
+def unencoded(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+    """Gives a folder of the shared data whose texts are in a cache: true chunks with random unit vectors.
 
-    Real vectors take minutes to compute, and the cost of a round does not depend on their values.
+    Real vectors take minutes to compute, and what is measured does not depend on their values.
     """
-    folder = shared_data / "cora_text"
-    texts = sorted({text for text in read_folder(folder).graph.texts if text})
     encoder = Encoder("bundled", "cpu")
     generator = torch.Generator().manual_seed(0)
 
@@ -94,18 +92,31 @@ def cora_texts(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> I
             unit[-1],
         )
 
-    entries = {
-        text_key(text, encoder.revision, 64, encoder.dtype): encoded(
-            [chunk.start for chunk in chunks],
-            [chunk.end for chunk in chunks],
-            [chunk.tokens for chunk in chunks],
-        )
-        for text, chunks in zip(texts, chunk_texts(texts, encoder.tokenizer, 64), strict=True)
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FEDTAG_CACHE", str(tmp_path_factory.mktemp("cora") / "cache"))
+    def known(name: str) -> Path:
+        folder = shared_data / name
+        if not folder.is_dir():
+            pytest.skip(f"the shared data has no {name}")
+        texts = sorted({text for text in read_folder(folder).graph.texts if text})
+        entries = {
+            text_key(text, encoder.revision, 64, encoder.dtype): encoded(
+                [chunk.start for chunk in chunks],
+                [chunk.end for chunk in chunks],
+                [chunk.tokens for chunk in chunks],
+            )
+            for text, chunks in zip(texts, chunk_texts(texts, encoder.tokenizer, 64), strict=True)
+        }
         TextCache(cache_folder() / CACHE_FILE).put_many(entries)
-        yield folder
+        return folder
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDTAG_CACHE", str(tmp_path_factory.mktemp("encoded") / "cache"))
+        yield known
+
+
+@pytest.fixture(scope="session")
+def cora_texts(unencoded: Callable[[str], Path]) -> Path:
+    """Cora's folder, with random vectors in place of encoded texts."""
+    return unencoded("cora_text")
 
 
 @pytest.fixture(scope="session")

@@ -180,9 +180,7 @@ def planted(tmp_path: Path) -> Session:
         classes=("biology", "sport"),
     )
     folder = write_folder(graph, tmp_path / "planted")
-    config = RunConfig.from_flat(
-        {"method": "dance", "text.chunk-tokens": 20, "dance.propagated": 0}
-    )
+    config = RunConfig.from_flat({"method": "dance", "text.chunk-tokens": 20, "dance.propagated": 0})
     return Session(Site("planted", folder, tmp_path / "work", tmp_path / "cache", "cpu"), config)
 
 

@@ -40,9 +40,7 @@ class Forward:
 @torch.no_grad()
 def forward(model: DanceModel, local: LocalGraph) -> Forward:
     """Run the backbone on (A, t)."""
-    backbone = model.backbone
-    g = backbone.hidden(local.graph.x, local.adjacency)
-    logits = backbone.classify(g, local.graph.x, local.adjacency)
+    g, logits = model.backbone.hidden_and_logits(local.graph.x, local.adjacency)
     return Forward(g, logits, prediction_entropy(logits.softmax(1)))
 
 
@@ -103,11 +101,10 @@ def views(
     return _joined(local, g, evidence, found), found
 
 
-@torch.no_grad()
 def chosen_views(
     model: DanceModel, local: LocalGraph, passed: Forward, rows: Int[Tensor, " rows"]
 ) -> tuple[Evidence, Views, EvidenceVectors]:
-    """`choose_evidence` and `views` by the same model, without gradient."""
+    """`choose_evidence` and `views` by the same model, which needs the scores once only."""
     hops = local.candidates(rows, passed.difficulty)
     evidence, found = select_with_vectors(
         model, passed.g, local.texts, rows, hops, local.budgets, local.config.chunk_budget
@@ -121,6 +118,8 @@ def _joined(
     config, rows = local.config, evidence.rows
     condensed = found.condensed if config.text_condensation else local.texts.pooled[rows]
     text = config.mix * condensed + (1 - config.mix) * found.context
+    if local.are_all_nodes(rows):
+        return Views(g, text, local.bypass)
     return Views(g[rows], text, local.bypass[rows])
 
 

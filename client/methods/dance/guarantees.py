@@ -51,8 +51,8 @@ def truncation(
         budget: B.
     """
     rows = candidates.num_rows
-    p = entmax15_ragged(scores, candidates.ptr)
-    projected = straight_through(p, kept, candidates.ptr)
+    p = entmax15_ragged(scores, candidates)
+    projected = straight_through(p, kept, candidates)
     full = weighted_sum(p, values, candidates)
     length = values.norm(dim=1)[candidates.index]
     longest = length.new_zeros(rows).scatter_reduce(0, candidates.row, length, "amax")

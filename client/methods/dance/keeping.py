@@ -17,12 +17,11 @@ from client.methods.dance.packs import evidence_packs, narrated_packs
 from client.methods.dance.shares import score_shares
 from common.graph import Adjacency
 from common.models.dance import DanceModel
-from common.models.parameters import fingerprint, parameters_of
+from common.models.parameters import fingerprint
 
 if TYPE_CHECKING:
     from client.condense.evidence import EvidenceVectors
     from client.session import Session
-    from common.models.dance import Views
 
 CORE_FOLDER = "core"
 KEPT_CORE_ROUNDS = 5
@@ -32,19 +31,21 @@ def keep_core_evidence(
     session: Session,
     model: DanceModel,
     evidence: Evidence,
-    seen: Views,
+    x: Tensor,
     found: EvidenceVectors,
     adjacency: Adjacency,
     round_number: int,
 ) -> None:
     """Write what the core of a round was condensed from; the last few rounds are kept."""
     with torch.no_grad():
-        logits = model.backbone(model.fuse(seen), adjacency)
-    digest = fingerprint(parameters_of(model))
-    packs = evidence_packs(session, evidence, found, logits, "core", round_number, digest)
+        logits = model.backbone(x, adjacency)
+    packs = evidence_packs(
+        session, evidence, found, logits, "core", round_number, fingerprint(model.state_dict())
+    )
     folder = session.site.evidence / CORE_FOLDER
     write_links(folder, round_number, adjacency)
-    write_packs(folder, round_number, packs)
+    # The rounds after it replace it, so that none waits for the disk.
+    write_packs(folder, round_number, packs, durable=False)
     for old in sorted(available_rounds(folder))[:-KEPT_CORE_ROUNDS]:
         (folder / f"round-{old:04d}.jsonl").unlink()
         links_file(folder, old).unlink(missing_ok=True)
@@ -60,7 +61,7 @@ def scored_evidence(
         evidence, seen, found = chosen_views(model, local, passed, rows)
         logits = model.backbone(model.fuse(seen), local.adjacency)
         share = score_shares(model, local.adjacency, seen, logits.argmax(1)).share
-        digest = fingerprint(parameters_of(model))
+        digest = fingerprint(model.state_dict())
         packs = evidence_packs(session, evidence, found, logits, "scored", round_number, digest, share)
     return logits, packs
 

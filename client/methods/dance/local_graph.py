@@ -68,13 +68,22 @@ class LocalGraph:
         self, rows: Int[Tensor, " rows"], difficulty: Float[Tensor, " nodes"]
     ) -> tuple[Ragged, Ragged, Ragged]:
         """For some nodes: themselves, their neighbours, and the hardest of their second neighbours."""
+        everything = self.are_all_nodes(rows)
+        near, far = (
+            hop if everything else hop.select(rows) for hop in (self.neighbours, self.second_neighbours)
+        )
         second = prefilter(
-            self.second_neighbours.select(rows),
+            far,
             difficulty,
             4 * self.config.two_hop_budget,
             self.config.difficulty,
         )
-        return Ragged.singletons(rows), self.neighbours.select(rows), second
+        return Ragged.singletons(rows), near, second
+
+    def are_all_nodes(self, rows: Int[Tensor, " rows"]) -> bool:
+        """Whether the rows are all nodes in their order, so that nothing has to be gathered."""
+        count = self.graph.num_nodes
+        return rows.numel() == count and torch.equal(rows, torch.arange(count, device=rows.device))
 
     @property
     def budgets(self) -> tuple[int, int, int]:

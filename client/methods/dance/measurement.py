@@ -116,7 +116,7 @@ class Measurement:
         nodes = torch.arange(local.graph.num_nodes, device=local.graph.x.device)
         rows = torch.tensor(targets, device=nodes.device)
         # Encoding, which needs all threads, stays outside.
-        with limited_threads(local.graph.x.numel()):
+        with limited_threads(local.graph.x.numel()), torch.no_grad():
             passed = forward(model, local)
             everywhere, _, _ = chosen_views(model, local, passed, nodes)
             told, margins = guarantees(model, local, passed.g, everywhere)

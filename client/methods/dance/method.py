@@ -122,9 +122,12 @@ class Work:
             if not bool(local.graph.train_mask[core.nodes].any()):
                 return {}, told
             selector, selecting = self._selector(local, passed)
-            evidence = choose_evidence(selector, local, selecting, core.nodes)
-            with torch.no_grad():
+            if selector is self.model:
+                evidence, seen, found = chosen_views(selector, local, passed, core.nodes)
+            else:
+                evidence = choose_evidence(selector, local, selecting, core.nodes)
                 seen, found = views(self.model, local, passed.g, evidence)
+            with torch.no_grad():
                 x = self.model.fuse(seen)
             adjacency, fell_back = core_graph(config.dance, local, evidence, x)
             told["condensation"] = {
@@ -133,11 +136,11 @@ class Work:
                 "fell_back": fell_back,
             }
             self._remember(core, selector)
-            keep_core_evidence(session, self.model, evidence, seen, found, adjacency, self.instruction.round)
+            keep_core_evidence(session, self.model, evidence, x, found, adjacency, self.instruction.round)
         generator = torch_generator(
             config.seed, self.instruction.round, session.site.name, "dropout", device=session.device
         )
-        loss = CoreLoss(self.model, local, passed.g, core, evidence, adjacency, config.dance, generator)
+        loss = CoreLoss(self.model, local, passed.g, core, evidence, adjacency, config.dance, generator, seen)
         train, number = config.train, self.instruction.round
         rate = scheduled_rate(train.learning_rate, train.schedule, train.final_rate, number, config.rounds)
         stepper = optimiser(

@@ -11,7 +11,7 @@ from client.condense.core import Core
 from client.condense.evidence import Evidence
 from client.methods.dance.condensation import views
 from client.methods.dance.local_graph import LocalGraph
-from common.graph import Adjacency, normalised_adjacency
+from common.graph import Adjacency
 from common.models.dance import DanceModel, Views
 from common.sections import DanceConfig
 
@@ -45,6 +45,7 @@ class CoreLoss:
         adjacency: the core's propagation matrix.
         config: weights of the terms.
         generator: of dropout and noise.
+        seen: the views by the model as it is, which the first step then need not compute again.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class CoreLoss:
         adjacency: Adjacency,
         config: DanceConfig,
         generator: torch.Generator,
+        seen: Views | None = None,
     ) -> None:
         self.model = model
         self.local = local
@@ -65,22 +67,27 @@ class CoreLoss:
         self.adjacency = adjacency
         self.config = config
         self.generator = generator
+        self.first = seen
         self.raw = local.texts.pooled[core.nodes]
         self.labels = core.labels
         trained = local.graph.train_mask[core.nodes]
-        no_links = local.graph.edge_index.new_zeros(2, 0)
-        self.alone = normalised_adjacency(no_links, core.nodes.numel())
+        self.linked = with_lone_copies(adjacency) if config.sufficiency else adjacency
         self.noise = laplace(self.raw, config.noise, generator) if config.noise else None
         weight = torch.where(trained, 1.0, config.pseudo_label_weight)
         self.weight = weight * (core.labels >= 0)
 
     def __call__(self) -> Tensor:
         model, config = self.model, self.config
-        seen, _ = views(model, self.local, self.g, self.evidence)
-        x = model.fuse(seen)
+        seen, self.first = self.first, None
+        if seen is None:
+            seen, _ = views(model, self.local, self.g, self.evidence)
+        rows = seen.text.shape[0]
+        fed = with_evidence_alone(seen) if config.sufficiency else seen
+        x = model.fuse(fed)
         if self.noise is not None:
-            x = functional.normalize(x + self.noise, dim=1)
-        fused_logits = model.backbone(x, self.adjacency, self.generator)
+            x = torch.cat([functional.normalize(x[:rows] + self.noise, dim=1), x[rows:]])
+        logits = model.backbone(x, self.linked, self.generator)
+        fused_logits, x = logits[:rows], x[:rows]
         loss = self._entropy(fused_logits)
         graph_logits = model.graph_head(seen.graph)
         text_logits = model.text_head(seen.text)
@@ -97,11 +104,28 @@ class CoreLoss:
             if config.consistency:
                 loss = loss + config.consistency * symmetric_divergence(fused_logits, plain_logits)
         if config.sufficiency:
-            other = Views(torch.zeros_like(seen.graph), seen.text, torch.zeros_like(seen.bypass))
-            alone_logits = model.backbone(model.fuse(other), self.alone, self.generator)
-            loss = loss + config.sufficiency * self._entropy(alone_logits)
+            loss = loss + config.sufficiency * self._entropy(logits[rows:])
         return loss
 
     def _entropy(self, logits: Float[Tensor, "core classes"]) -> Float[Tensor, ""]:
         losses = functional.cross_entropy(logits, self.labels.clamp(min=0), reduction="none")
         return (losses * self.weight).sum() / self.weight.sum()
+
+
+def with_lone_copies(adjacency: Adjacency) -> Adjacency:
+    """The graph and, below its nodes, a copy of each without any neighbour."""
+    lone = adjacency.num_nodes + torch.arange(adjacency.num_nodes, device=adjacency.weight.device)
+    return Adjacency(
+        torch.cat([adjacency.edge_index, lone.expand(2, -1)], dim=1),
+        torch.cat([adjacency.weight, adjacency.weight.new_ones(adjacency.num_nodes)]),
+        2 * adjacency.num_nodes,
+    )
+
+
+def with_evidence_alone(seen: Views) -> Views:
+    """The rows and, below them, the same with nothing but their text view."""
+    return Views(
+        torch.cat([seen.graph, torch.zeros_like(seen.graph)]),
+        torch.cat([seen.text, seen.text]),
+        torch.cat([seen.bypass, torch.zeros_like(seen.bypass)]),
+    )

@@ -184,7 +184,8 @@ def test_the_seed_gives_the_initial_values(family: str) -> None:
 
 def test_the_hidden_state_is_what_the_last_layer_reads() -> None:
     matrix, x, model = adjacency(), features(), backbone("gcn", 3)
-    hidden = model.hidden(x, matrix)
+    hidden, logits = model.hidden_and_logits(x, matrix)
+    assert torch.equal(logits, model(x, matrix))
     assert hidden.shape == (NODES, HIDDEN)
     assert bool((hidden >= 0).all())
     assert torch.equal(model.layers[-1](hidden, matrix), model(x, matrix))

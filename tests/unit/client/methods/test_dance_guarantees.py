@@ -22,7 +22,7 @@ def test_truncation_against_a_loop_over_rows(widths: list[int], budget: int, see
     ptr = torch.tensor([0, *np.cumsum(widths).tolist()])
     candidates = Ragged(ptr, torch.cat(sets))
     scores = torch.randn(candidates.index.numel(), generator=generator)
-    kept = top_budget(entmax15_ragged(scores, ptr), ptr, budget)
+    kept = top_budget(entmax15_ragged(scores, candidates), candidates, budget)
     found = truncation(scores, candidates, values, kept, budget)
     for row, chosen in enumerate(sets):
         own = scores[ptr[row] : ptr[row + 1]].double()
