@@ -79,6 +79,14 @@ def only(text: str, spans: set[tuple[int, int]], chunks: set[tuple[int, int]]) -
 
 
 @pytest.mark.parametrize("position", [0, 1])
+def flat(value: object, path: str = "") -> dict[str, object]:
+    """The leaves of nested JSON by their paths."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {key: leaf for name, inner in items for key, leaf in flat(inner, f"{path}/{name}").items()}
+    return {path: value}
+
+
 def test_masking_is_as_if_the_folder_had_been_edited(
     dance_run: Federated, tmp_path: Path, position: int
 ) -> None:
@@ -311,7 +319,9 @@ def test_audit_with_faithfulness_inside_an_institution(run_copy: Path, tmp_path:
     assert result.exit_code == 0, result.stderr
     alone = json.loads((site / "faithfulness.json").read_text())
     assert fedtag("audit", run_copy, "--client", "client-01", "--faithfulness", "--nodes", 1).exit_code == 0
-    assert json.loads((run_copy / "sites" / "client-01" / "faithfulness.json").read_text()) == alone
+    within = json.loads((run_copy / "sites" / "client-01" / "faithfulness.json").read_text())
+    # The encoder's batches depend on what the cache holds, and with them the last bits of a vector.
+    assert flat(within) == pytest.approx(flat(alone), abs=1e-4)
     before = (site / "evidence" / f"round-{round_number:04d}.jsonl").read_text()
     other = before.replace(alone["model"], "0" * 64)
     (site / "evidence" / f"round-{round_number:04d}.jsonl").write_text(other)
