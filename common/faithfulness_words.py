@@ -12,9 +12,20 @@ from typing import Any
 
 PREDICTORS = {
     "as_trained": "The model as it is",
-    "bypass_off": "The same with the bypass off: propagated and whole-document features at zero throughout",
+    "bypass_off": "The same with the bypass off: the features that reach the prediction without passing the "
+    "selection (propagated from neighbours, and of whole documents) at zero throughout",
 }
 """Keys of the reports in a faithfulness.json, in order, with their headings."""
+
+TERMS = (
+    "A chunk is a short passage of a text; the evidence is the few chunks that the model selected for a node",
+    "Random chunks are drawn in the same number from all chunks that could have been selected (the candidates)",
+    (
+        "Dense attention is what the model would look at without any selection: it weighs all candidates at once, "
+        "and its strongest ones, in the same number, are compared with the evidence"
+    ),
+)
+"""What the words of the rows mean, for a reader who does not know the method."""
 
 ORDERS = {
     "evidence": "the evidence",
@@ -27,6 +38,17 @@ ACTIONS = {
     "kept_near": "only {} left within two hops",
     "removed": "without {}",
 }
+FEW = 50
+"""Under so many measured nodes no verdict is read off."""
+
+TINY = 0.01
+"""A mean drop in probability under one point says little, whatever its ratio to another."""
+
+_BOUND = (
+    " (the method's bound 2Mδ for each node: δ is the weight that the budget leaves out, M the length of the "
+    "longest vector that could be chosen)"
+)
+_MARGIN = "Margin, by which the last chunk that the budget kept outscored the first left out (top-B margin),"
 _GOALS = {
     "sufficiency": "Sufficiency, all other text of the graph empty: accuracy from the evidence over accuracy "
     "from the full text",
@@ -53,7 +75,9 @@ class GoalRow:
 
     Args:
         in_percent: the values are fractions of 1, else multiples.
-        verdict: `met`, `met on average` (the interval reaches below the goal) or `not met`.
+        verdict: `met`, `met on average` (the interval reaches below the goal), `not met`, `cannot be told` (there
+            is no estimate), or of a ratio of drops under one point `cannot be told, both drops are tiny`.
+        drops: where the values are a ratio of drops in probability, these two.
     """
 
     words: str
@@ -63,12 +87,15 @@ class GoalRow:
     high: float | None
     in_percent: bool
     verdict: str
+    drops: tuple[float, float] | None = None
 
     @property
     def sentence(self) -> str:
         """All of it in one sentence."""
         low, high = self._shown(self.low, "undefined"), self._shown(self.high, "no bound")
         found = f"{self._shown(self.estimate, 'undefined')} (95% interval {low} to {high})"
+        if self.drops is not None:
+            found += f", a drop of {self.drops[0]:+.3f} over one of {self.drops[1]:+.3f}"
         return f"{self.words}: {found}, goal {self._shown(self.goal, '')}: {self.verdict}"
 
     def _shown(self, value: float | None, otherwise: str) -> str:
@@ -92,18 +119,85 @@ def condition_rows(report: Mapping[str, Any]) -> list[ConditionRow]:
 
 def goal_rows(report: Mapping[str, Any]) -> list[GoalRow]:
     """The goals with their verdicts."""
-    return [
-        GoalRow(
-            _GOALS[goal["name"]],
-            goal["goal"],
-            goal["estimate"],
-            goal["low"],
-            goal["high"],
-            goal["name"].startswith("sufficiency"),
-            "met" if goal["secured"] else "met on average" if goal["met"] else "not met",
+    fell = report["drop"]["removed"]
+    rows = []
+    for goal in report["goals"]:
+        in_percent = goal["name"].startswith("sufficiency")
+        drops = None if in_percent else (fell["evidence"], fell["random"])
+        rows.append(
+            GoalRow(
+                _GOALS[goal["name"]],
+                goal["goal"],
+                goal["estimate"],
+                goal["low"],
+                goal["high"],
+                in_percent,
+                _judged(goal, drops),
+                drops,
+            )
         )
-        for goal in report["goals"]
-    ]
+    return rows
+
+
+def _judged(goal: Mapping[str, Any], drops: tuple[float, float] | None) -> str:
+    if goal["estimate"] is None:
+        return "cannot be told"
+    if drops is not None and max(map(abs, drops)) < TINY:
+        return "cannot be told, both drops are tiny"
+    return "met" if goal["secured"] else "met on average" if goal["met"] else "not met"
+
+
+def verdict_sentences(report: Mapping[str, Any]) -> list[str]:
+    """In two sentences: is the evidence enough, does it matter; does dense attention explain as well?
+
+    Each follows from a 95% interval; with few nodes a warning stands in their place.
+    """
+    if report["targets"] < FEW:
+        nodes = "1 node was" if report["targets"] == 1 else f"{report['targets']} nodes were"
+        return [
+            f"Few nodes: wide intervals, read no verdict into them ({nodes} measured, {FEW} are the least)"
+        ]
+    return [f"{_enough(report)}, and {_matters(report)}", _beside_dense(report)]
+
+
+def _enough(report: Mapping[str, Any]) -> str:
+    goal = next(goal for goal in report["goals"] if goal["name"] == "sufficiency")
+    low, high, wanted = goal["low"], goal["high"], f"{100 * goal['goal']:.0f}%"
+    if goal["estimate"] is None:
+        return "Whether the evidence alone is enough cannot be told"
+    kept = f"{100 * goal['estimate']:.1f}% of the accuracy"
+    if low is not None and low >= goal["goal"]:
+        return f"The evidence alone is enough: it keeps {kept} (goal {wanted})"
+    if high is not None and high < goal["goal"]:
+        return f"The evidence alone is not enough: it keeps {kept} (goal {wanted})"
+    return f"Whether the evidence alone is enough cannot be told: it keeps {kept} (goal {wanted})"
+
+
+def _matters(report: Mapping[str, Any]) -> str:
+    beyond, fell = report["comprehensiveness_minus"]["random"], report["drop"]["removed"]
+    drops = (
+        f"the mean drop in probability is {100 * fell['evidence']:.1f} points without it and "
+        f"{100 * fell['random']:.1f} without as many random chunks"
+    )
+    if beyond["low"] <= 0:
+        return f"it is not shown to matter more than random text: {drops}"
+    if fell["evidence"] < TINY:
+        return f"it matters more than random text, but hardly: {drops}"
+    return f"it matters more than random text: {drops}"
+
+
+def _beside_dense(report: Mapping[str, Any]) -> str:
+    beyond = report["comprehensiveness_minus"]["dense_attention"]
+    difference = (
+        f"the drop without the evidence minus that without dense attention's chunks: "
+        f"{100 * beyond['estimate']:+.1f} points, 95% interval {100 * beyond['low']:+.1f} to "
+        f"{100 * beyond['high']:+.1f}"
+    )
+    if beyond["low"] > 0:
+        return f"Dense attention explains the predictions less well than the evidence ({difference})"
+    if beyond["high"] < 0:
+        return f"Dense attention explains the predictions better than the evidence ({difference})"
+    return f"Dense attention explains the predictions about as well as the evidence ({difference})"
 
 
 def comparison_sentences(report: Mapping[str, Any]) -> list[str]:
@@ -132,10 +226,11 @@ def guarantee_sentences(guarantees: Mapping[str, Any]) -> list[str]:
     names = {"chunks": "Chunks", "hop_1": "Neighbours at hop 1", "hop_2": "Neighbours at hop 2"}
     return [
         f"{names[key]}: at most {facts['most_kept']} kept of a budget of {facts['budget']}, "
-        f"{facts['over_budget']} of {facts['nodes']} nodes over it; the truncation moves the vector by "
-        f"{facts['distance_mean']:.4f} on average ({facts['distance_largest']:.4f} at most) under a mean bound "
-        f"2Mδ of {facts['bound_mean']:.4f}, {facts['over_bound']} nodes over their bound"
-        for key, facts in guarantees.items()
+        f"{facts['over_budget']} of {facts['nodes']} nodes over it; leaving out the others moves the vector by "
+        f"{facts['distance_mean']:.4f} on average ({facts['distance_largest']:.4f} at most), where "
+        f"{facts['bound_mean']:.4f} is allowed on average{_BOUND if not place else ''}, {facts['over_bound']} "
+        f"nodes over their bound"
+        for place, (key, facts) in enumerate(guarantees.items())
     ]
 
 
@@ -152,8 +247,8 @@ def churn_sentences(churn: Mapping[str, Any]) -> list[str]:
             else:
                 told.append(f"Rounds {pair['first']} and {pair['last']}: no node is in both cores")
     told += [
-        f"Top-B margin up to {group['margin']:.3f}: {100 * group['changed']:.1f}% of the spans of "
-        f"{group['nodes']} nodes differ between these rounds"
-        for group in churn["by_margin"]
+        f"{_MARGIN if not place else 'Margin'} up to {group['margin']:.3f}: {100 * group['changed']:.1f}% of the "
+        f"spans of {group['nodes']} nodes differ between these rounds"
+        for place, group in enumerate(churn["by_margin"])
     ]
     return told or ["Evidence of one round only is kept: no churn can be stated"]

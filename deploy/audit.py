@@ -184,6 +184,7 @@ def show_node(console: Console, audited: Sequence[Audited], node: str) -> None:
                 budgets.hops,
                 budgets.chunks,
                 measured.nodes.get(pack.node) if measured is not None else None,
+                site.graph.edges,
             )
             console.print(view)
             return
@@ -203,6 +204,7 @@ def write_audit_page(site: Audited, out: Path) -> tuple[Path, ...]:
         chunk_budget=budgets.chunks,
         splits=[SPLIT_NAMES[code] for code in graph.split.tolist()],
         measured=measured,
+        edges=graph.edges,
     )
 
 

@@ -74,8 +74,9 @@ def _torch() -> Iterator[Finding]:
     yield Finding("device", True, devices or "cpu (no GPU that PyTorch can use)")
     capable = torch.cpu.get_capabilities()
     found = [name for name in FEATURES if capable.get(name)]
-    cores = f"{os.cpu_count()} cores, {torch.get_num_threads()} threads"
-    yield Finding("processor", True, f"{cores}, {', '.join(found) or 'no vector extensions'}")
+    cores, threads = os.cpu_count(), torch.get_num_threads()
+    counts = f"{cores} core{'' if cores == 1 else 's'}, {threads} thread{'' if threads == 1 else 's'}"
+    yield Finding("processor", True, f"{counts}, {', '.join(found) or 'no vector extensions'}")
 
 
 def _weights() -> Iterator[Finding]:

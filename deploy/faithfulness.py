@@ -26,11 +26,13 @@ from client.site import Site
 from common.errors import ConfigError, RunError
 from common.faithfulness_words import (
     PREDICTORS,
+    TERMS,
     churn_sentences,
     comparison_sentences,
     condition_rows,
     goal_rows,
     guarantee_sentences,
+    verdict_sentences,
 )
 from common.randomness import derive_seed
 from deploy.audit import Audited
@@ -198,6 +200,8 @@ def show_measures(console: Console, summary: Mapping[str, Any], title: str) -> N
     say(
         console, f"{title}: faithfulness on {summary['targets']} test nodes, round {summary['round']}", "bold"
     )
+    for sentence in TERMS:
+        say(console, sentence, "dim")
     for key, heading in PREDICTORS.items():
         report = summary["reports"].get(key)
         if report is None:
@@ -206,6 +210,8 @@ def show_measures(console: Console, summary: Mapping[str, Any], title: str) -> N
             )
             continue
         say(console, heading)
+        for sentence in verdict_sentences(report):
+            say(console, sentence, "bold")
         table = Table(box=None, pad_edge=False, header_style="dim")
         table.add_column("read from", overflow="fold")
         for name in ("accuracy", "of full text", "drop in p"):

@@ -15,7 +15,7 @@ from deploy.flower_run import run_on_flower
 from deploy.interruption import TerminatedError, terminable
 from deploy.simulation import PreparedRun, free_folder, prepare, reopen, run_in_process
 from server.progress import percentage
-from server.report.page import duration, size
+from server.report.wording import duration, size
 from server.tracking.run_directory import RunDirectory
 
 Engine = Literal["inprocess", "ray", "processes"]
@@ -46,7 +46,9 @@ def resume(path: Path, engine: Engine, debug: bool = False) -> Path:
 def carry_out(run: PreparedRun, engine: Engine, debug: bool) -> Path:
     """The rounds that are left, on one of the engines."""
     out = run.directory.path
-    say(notices(), f"{run.config.method} over {len(run.sites)} clients, results go to {out}")
+    sites = len(run.sites)
+    clients = f"{sites} client{'' if sites == 1 else 's'}"
+    say(notices(), f"{run.config.method} over {clients}, results go to {out}")
     try:
         with display(debug) as shown:
             if engine == "inprocess":

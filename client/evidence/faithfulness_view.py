@@ -8,15 +8,18 @@ from typing import Any
 from common.faithfulness_words import (
     ORDERS,
     PREDICTORS,
+    TERMS,
     churn_sentences,
     comparison_sentences,
     condition_rows,
     goal_rows,
     guarantee_sentences,
+    verdict_sentences,
 )
 
 WIDTH, HEIGHT = 300, 150
 _TITLES = {"removed": "Deletion: the strongest chunks removed", "kept": "Insertion: only the strongest kept"}
+_AXES = {"removed": "chunks removed", "kept": "chunks kept"}
 
 
 def faithfulness_view(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,10 +28,12 @@ def faithfulness_view(summary: Mapping[str, Any]) -> dict[str, Any]:
         "targets": summary["targets"],
         "round": summary["round"],
         "bypass": summary["bypass"],
+        "terms": TERMS,
         "sizes": summary["sizes"],
         "predictors": [
             {
                 "heading": heading,
+                "verdict": verdict_sentences(summary["reports"][key]),
                 "rows": condition_rows(summary["reports"][key]),
                 "goals": goal_rows(summary["reports"][key]),
                 "comparisons": comparison_sentences(summary["reports"][key]),
@@ -52,7 +57,13 @@ def _plot(title: str, report: Mapping[str, Any], action: str) -> dict[str, Any]:
         }
         for order, curve in report["curves"][action].items()
     ]
-    return {"title": title, "lines": lines, "steps": _steps(report["curves"][action])}
+    steps = _steps(report["curves"][action])
+    return {
+        "title": title,
+        "lines": lines,
+        "axis": _AXES[action],
+        "ticks": [(f"{WIDTH * place / max(steps, 1):.1f}", place) for place in range(steps + 1)],
+    }
 
 
 def _points(values: Sequence[float]) -> str:

@@ -14,6 +14,20 @@ from common.errors import RunError
 FILE = "faithfulness.json"
 SCHEMA = 1
 
+NOT_EFFECT = (
+    "A weight says where the model looked, not how much it mattered: what removing a span does is measured "
+    "by --faithfulness"
+)
+NOT_LOWER = (
+    "Here, removing it did not lower the probability: other text says the same, or other inputs carry the "
+    "prediction"
+)
+OTHER_INPUTS = (
+    "Most of this prediction came from other inputs (the graph and features propagated from neighbours): the "
+    "quoted text alone would not explain it"
+)
+"""What a reader of one node's evidence must know, as sentences without their full stop."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeFaithfulness:
@@ -32,6 +46,23 @@ class NodeFaithfulness:
     without_evidence: float
     without_random: float
     evidence_only: float
+
+    @property
+    def fell(self) -> bool:
+        """Whether the probability is lower without the strongest span, at the precision that a reader sees."""
+        return _points(self.without_strongest) < _points(self.full)
+
+    @property
+    def change(self) -> str:
+        """What became of the probability without the strongest span, to follow `the probability`."""
+        before, after = _points(self.full), _points(self.without_strongest)
+        if before == after:
+            return f"did not change ({shown(self.full)})"
+        way = "fell" if after < before else "rose"
+        return (
+            f"{way} by {abs(before - after):.1f} points, from {shown(self.full)} to "
+            f"{shown(self.without_strongest)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -76,6 +107,15 @@ def read_measured(path: Path) -> MeasuredSite | None:
             f"{path} holds no measurement of schema {SCHEMA} ({error}): remove it, or measure again with "
             f"--faithfulness"
         ) from error
+
+
+def shown(value: float) -> str:
+    """A probability or share as a reader wants it, in percent to one decimal."""
+    return f"{_points(value):.1f} %"
+
+
+def _points(value: float) -> float:
+    return round(100 * value, 1)
 
 
 _NAMES = tuple(field.name for field in fields(NodeFaithfulness))

@@ -100,6 +100,11 @@ def hop_name(hop: int) -> str:
     return _HOP_NAMES[hop] if 0 <= hop < len(_HOP_NAMES) else f"{hop} hops away"
 
 
+def shown_weight(weight: float) -> str:
+    """A weight to three decimals; one that was selected never reads as nothing."""
+    return f"{weight:.3f}" if weight >= 0.0005 else "< 0.001"
+
+
 def text_digest(text: str) -> str:
     """SHA-256 (hex) of a text's UTF-8 bytes; lone surrogates, which UTF-8 has no form for, pass through."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

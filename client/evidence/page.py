@@ -10,18 +10,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Int
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from client.evidence.between import NAMED, Between
 from client.evidence.faithfulness_view import faithfulness_view
 from client.evidence.highlight import pieces
-from client.evidence.measured import MeasuredSite, NodeFaithfulness
+from client.evidence.measured import (
+    NOT_EFFECT,
+    NOT_LOWER,
+    OTHER_INPUTS,
+    MeasuredSite,
+    NodeFaithfulness,
+    shown,
+)
 from client.evidence.packs import (
     EvidencePack,
     NodeId,
     SelectedChunk,
     SelectedNeighbour,
     hop_name,
+    shown_weight,
     write_whole,
 )
 from client.evidence.verification import (
@@ -49,6 +60,7 @@ def write_page(
     chunk_budget: int = CHUNK_BUDGET,
     splits: Sequence[str] | None = None,
     measured: MeasuredSite | None = None,
+    edges: Int[np.ndarray, "edges 2"] | None = None,
 ) -> tuple[Path, ...]:
     """Write the audit page of a site, and further pages where it has more nodes than fit on one.
 
@@ -65,11 +77,12 @@ def write_page(
         hop_budgets, chunk_budget: as in `verify`.
         splits: train, val, test or none for each of `node_ids`.
         measured: faithfulness of these packs.
+        edges: pairs of places in `node_ids`; with them the page says through whom a second neighbour is reached.
 
     Returns:
         the files, in order.
     """
-    sources = SourceTexts(node_ids, texts)
+    sources, between = SourceTexts(node_ids, texts), Between(node_ids, edges)
     checked = [(pack, pack_violations(pack, sources, hop_budgets, chunk_budget)) for pack in packs]
     faulty = [entry for entry in checked if entry[1]]
     ordered = faulty + [entry for entry in checked if not entry[1]]
@@ -98,7 +111,7 @@ def write_page(
             elsewhere=_elsewhere(files, parts, number),
             measured=None if measured is None else faithfulness_view(measured.summary),
             views=[
-                _view(index, pack, faults, sources, split_of.get(pack.node), found.get(pack.node))
+                _view(index, pack, faults, sources, between, split_of.get(pack.node), found.get(pack.node))
                 for index, (pack, faults) in enumerate(part, start=1)
             ],
         )
@@ -114,7 +127,14 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"literal": _literal, "csp_hash": _csp_hash, "percent": _percent, "share": _share}
+    environment.filters |= {"literal": _literal, "csp_hash": _csp_hash, "percent": _percent}
+    environment.filters |= {"share": shown, "weight": shown_weight}
+    environment.globals |= {
+        "named": NAMED,
+        "not_effect": NOT_EFFECT,
+        "not_lower": NOT_LOWER,
+        "other_inputs": OTHER_INPUTS,
+    }
     return environment
 
 
@@ -139,6 +159,7 @@ class _Span:
     number: int  # 1 is the strongest
     chunk: SelectedChunk
     origin: str
+    through: tuple[NodeId, ...]
     fault: str | None
     quote: str
     cut: int  # characters of the quote that are not shown
@@ -158,6 +179,7 @@ class _Source:
 class _Neighbour:
     entry: SelectedNeighbour
     origin: str
+    through: tuple[NodeId, ...]
     snippet: str
     spans: list[_Span]
 
@@ -167,13 +189,16 @@ def _view(
     pack: EvidencePack,
     faults: Sequence[str],
     sources: SourceTexts,
+    between: Between,
     split: str | None,
     measured: NodeFaithfulness | None,
 ) -> dict[str, Any]:
     hops = {neighbour.node: neighbour.hop for neighbour in reversed(pack.neighbours)}
     origins = {node: hop_name(hop) for node, hop in hops.items()}
     ranked = sorted(pack.chunks, key=lambda chunk: -chunk.weight)
-    spans = [_span(number, chunk, pack, origins, sources) for number, chunk in enumerate(ranked, start=1)]
+    spans = [
+        _span(number, chunk, pack, origins, sources, between) for number, chunk in enumerate(ranked, start=1)
+    ]
     by_node: dict[NodeId, list[_Span]] = {}
     for span in spans:
         by_node.setdefault(span.chunk.node, []).append(span)
@@ -182,14 +207,18 @@ def _view(
         "pack": pack,
         "split": split,
         "measured": measured,
-        "deciding": _deciding(pack, hops),
+        "strongest": _strongest(pack, hops),
         "faults": faults,
         "right": None if pack.label is None else pack.label == pack.prediction,
         "snippet": _snippet(sources.text(pack.node)),
         "spans": spans,
         "neighbours": [
             _Neighbour(
-                entry, hop_name(entry.hop), _snippet(sources.text(entry.node)), by_node.get(entry.node, [])
+                entry,
+                hop_name(entry.hop),
+                between.nodes(pack, entry.node),
+                _snippet(sources.text(entry.node)),
+                by_node.get(entry.node, []),
             )
             for entry in sorted(pack.neighbours, key=lambda neighbour: (neighbour.hop, -neighbour.weight))
         ],
@@ -199,7 +228,7 @@ def _view(
     }
 
 
-def _deciding(pack: EvidencePack, hops: Mapping[NodeId, int]) -> str:
+def _strongest(pack: EvidencePack, hops: Mapping[NodeId, int]) -> str:
     """Where the span of the largest weight comes from, in words; empty without one."""
     if not pack.chunks:
         return ""
@@ -208,7 +237,12 @@ def _deciding(pack: EvidencePack, hops: Mapping[NodeId, int]) -> str:
 
 
 def _span(
-    number: int, chunk: SelectedChunk, pack: EvidencePack, origins: dict[NodeId, str], sources: SourceTexts
+    number: int,
+    chunk: SelectedChunk,
+    pack: EvidencePack,
+    origins: Mapping[NodeId, str],
+    sources: SourceTexts,
+    between: Between,
 ) -> _Span:
     text = sources.text(chunk.node) or ""
     inside = 0 <= chunk.start <= chunk.end <= len(text)
@@ -217,6 +251,7 @@ def _span(
         number=number,
         chunk=chunk,
         origin=origins.get(chunk.node, "not selected"),
+        through=between.nodes(pack, chunk.node),
         fault=chunk_violation(pack, chunk, sources),
         quote=quote[:_QUOTE],
         cut=max(len(quote) - _QUOTE, 0),
@@ -269,11 +304,6 @@ def _literal(text: str) -> Markup:
 def _csp_hash(source: str) -> str:
     """The source expression that allows exactly this inline script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
-
-
-def _share(value: float) -> str:
-    """A probability or share as a reader wants it."""
-    return f"{100 * value:.1f} %"
 
 
 def _percent(value: float) -> str:

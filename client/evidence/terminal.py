@@ -5,14 +5,17 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
+import numpy as np
+from jaxtyping import Int
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from client.evidence.measured import NodeFaithfulness
-from client.evidence.packs import EvidencePack, NodeId, SelectedChunk, hop_name
+from client.evidence.between import Between, named
+from client.evidence.measured import NOT_EFFECT, NOT_LOWER, OTHER_INPUTS, NodeFaithfulness, shown
+from client.evidence.packs import EvidencePack, NodeId, SelectedChunk, hop_name, shown_weight
 from client.evidence.verification import (
     CHUNK_BUDGET,
     HOP_BUDGETS,
@@ -33,6 +36,7 @@ def evidence_view(
     hop_budgets: Sequence[int] = HOP_BUDGETS,
     chunk_budget: int = CHUNK_BUDGET,
     measured: NodeFaithfulness | None = None,
+    edges: Int[np.ndarray, "edges 2"] | None = None,
 ) -> RenderableType:
     """A Rich renderable of one pack: prediction, neighbours by hop, spans quoted word for word.
 
@@ -44,12 +48,13 @@ def evidence_view(
         node_ids, texts: the institution's nodes, against which each span is verified.
         hop_budgets, chunk_budget: as in `verify`.
         measured: what masking did to this node's prediction, if it was measured.
+        edges: pairs of places in `node_ids`; with them it says through whom a second neighbour is reached.
     """
     sources = SourceTexts(node_ids, texts)
-    parts: list[RenderableType] = [_headline(pack), *_deciding(pack, measured), Text()]
+    parts: list[RenderableType] = [_headline(pack), *_strongest(pack, measured), Text()]
     parts += [
         Rule("Selected neighbours, weights sum to 1 within a hop", align="left", style="dim"),
-        _neighbours(pack, sources),
+        _neighbours(pack, sources, Between(node_ids, edges)),
         Text(),
     ]
     parts.append(Rule("Selected spans, strongest first, weights sum to 1", align="left", style="dim"))
@@ -58,7 +63,10 @@ def evidence_view(
     for number, chunk in enumerate(sorted(pack.chunks, key=lambda item: -item.weight), start=1):
         parts += _quote(number, pack, chunk, sources)
     if pack.summary is not None:
-        parts += [Rule("Summary by the language model", align="left", style="dim"), _literal(pack.summary)]
+        parts.append(
+            Rule("Summary by a language model, no part of the prediction", align="left", style="dim")
+        )
+        parts.append(_literal(pack.summary))
     violations = pack_violations(pack, sources, hop_budgets, chunk_budget)
     if violations:
         parts.append(Rule("Violations", align="left", style="red"))
@@ -84,11 +92,15 @@ def _headline(pack: EvidencePack) -> Text:
             "rest through the graph state and features that do not pass the selection",
             style="dim",
         )
+        if pack.evidence_share < 0.5:
+            line.append(f"\n{OTHER_INPUTS}", style="yellow")
+    if pack.chunks and all(chunk.node != pack.node for chunk in pack.chunks):
+        line.append("\nNo span comes from this node's own text", style="dim")
     return line
 
 
-def _deciding(pack: EvidencePack, measured: NodeFaithfulness | None) -> list[Text]:
-    """The span of the largest weight and where it comes from, and what happens without it."""
+def _strongest(pack: EvidencePack, measured: NodeFaithfulness | None) -> list[Text]:
+    """The span with the largest weight and where it comes from, and what happens without it."""
     if not pack.chunks:
         return []
     top = max(pack.chunks, key=lambda chunk: chunk.weight)
@@ -96,22 +108,26 @@ def _deciding(pack: EvidencePack, measured: NodeFaithfulness | None) -> list[Tex
     origin = hop_name(hops[0]) if hops else "not a selected neighbour"
     told = [
         _literal(
-            f"The largest weight: span 1, {top.weight:.0%} of the weight of the selected text, "
-            f"from node {top.node} ({origin})"
+            f"The {'deciding span' if measured is not None and measured.fell else 'span with the largest weight'}: "
+            f"span 1, {top.weight:.0%} of the weight of the selected text, from node {top.node} ({origin})"
         )
     ]
-    if measured is not None:
-        told.append(
-            Text(
-                f"Without it the probability goes from {measured.full:.1%} to {measured.without_strongest:.1%}; "
-                f"without all spans to {measured.without_evidence:.1%}, without as many random ones to "
-                f"{measured.without_random:.1%}, with no other text in the graph to {measured.evidence_only:.1%}"
-            )
+    if measured is None:
+        told.append(Text(NOT_EFFECT, style="dim"))
+        return told
+    told.append(
+        Text(
+            f"Without it the probability {measured.change}; without all spans it is "
+            f"{shown(measured.without_evidence)}, without as many random ones {shown(measured.without_random)}, "
+            f"with no other text in the graph {shown(measured.evidence_only)}"
         )
+    )
+    if not measured.fell:
+        told.append(Text(NOT_LOWER, style="yellow"))
     return told
 
 
-def _neighbours(pack: EvidencePack, sources: SourceTexts) -> Table:
+def _neighbours(pack: EvidencePack, sources: SourceTexts, between: Between) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("hop", no_wrap=True)
     table.add_column("node", overflow="fold", min_width=8)
@@ -120,10 +136,13 @@ def _neighbours(pack: EvidencePack, sources: SourceTexts) -> Table:
     for neighbour in sorted(pack.neighbours, key=lambda item: (item.hop, -item.weight)):
         text = sources.text(neighbour.node)
         begins = "(not in the folder)" if text is None else " ".join(text[:_LONGEST_NAME].split())
+        through = named(between.nodes(pack, neighbour.node))
         table.add_row(
             Text(f"{neighbour.hop} {hop_name(neighbour.hop)}"),
-            Text(_visible(str(neighbour.node))),
-            Text.assemble((_bar(neighbour.weight), "cyan"), f" {neighbour.weight:.3f}"),
+            Text.assemble(
+                _visible(str(neighbour.node)), (f" ({_visible(through)})" if through else "", "dim")
+            ),
+            Text.assemble((_bar(neighbour.weight), "cyan"), f" {shown_weight(neighbour.weight)}"),
             Text(_visible(begins), style="dim"),
         )
     return table
@@ -137,7 +156,7 @@ def _quote(
     head = Text.assemble(
         (f"{number} ", "bold"),
         (_bar(chunk.weight), "cyan"),
-        f" {chunk.weight:.3f}  node ",
+        f" {shown_weight(chunk.weight)}  node ",
         (_visible(str(chunk.node)), "bold"),
         f" ({origin}), characters {chunk.start}–{chunk.end}  ",
     )

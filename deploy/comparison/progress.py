@@ -14,7 +14,7 @@ from deploy.comparison.matrix import Cell
 from deploy.console import notices, say
 from deploy.display import progress_bars
 from server.progress import percentage
-from server.report.page import duration
+from server.report.wording import duration
 from server.tracking.run_directory import RunDirectory
 
 

@@ -27,7 +27,7 @@ class Arrival:
     """When a run came close to its plateau.
 
     Args:
-        plateau: mean validation accuracy of the last ten scored rounds, or of all if there are fewer.
+        plateau: mean validation accuracy of the last ten scored rounds.
         rounds: the first round whose validation accuracy is at least 99% of the plateau.
         seconds: what the rounds up to then took.
     """
@@ -59,13 +59,15 @@ def curve(runs: Sequence[Sequence[RoundRow]]) -> list[Point]:
 
 
 def arrival(rounds: Sequence[RoundRow]) -> Arrival | None:
-    """When a run came close to its plateau; None where no validation node was scored."""
+    """When a run came close to its plateau; None with fewer than 20 rounds in which validation was scored.
+
+    The plateau of a shorter run would be the mean of its climb.
+    """
     scored = [row for row in rounds if row.val_accuracy is not None]
     vals = [row.val_accuracy for row in scored if row.val_accuracy is not None]
-    if not vals:
+    if len(vals) < 2 * PLATEAU_ROUNDS:
         return None
-    last = vals[-PLATEAU_ROUNDS:]
-    plateau = sum(last) / len(last)
+    plateau = sum(vals[-PLATEAU_ROUNDS:]) / PLATEAU_ROUNDS
     # At least one of the last rounds is as good as their mean.
     first = next(row.round for row, val in zip(scored, vals, strict=True) if val >= NEARLY * plateau)
     elapsed = dict(zip((row.round for row in rounds), accumulate(row.seconds for row in rounds), strict=True))

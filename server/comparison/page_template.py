@@ -36,7 +36,7 @@ TEMPLATE = (
 {% for part in parts %}
 <h2><bdi>{{ part.data }}</bdi></h2>
 <div class="scroll"><table>
-<caption>Difference: test accuracy minus that of {{ comparison.baseline }} with the same seed, in percentage points, with the 95% interval of Student's t over seeds. Plateau: mean validation accuracy of the last ten scored rounds; rounds to it: the first whose validation accuracy is at least 99% of it.</caption>
+<caption>Difference: test accuracy minus that of {{ comparison.baseline }} with the same seed, in percentage points, with the 95% interval of Student's t over seeds; an interval needs at least three seeds, and differences that are not all equal. Plateau: mean validation accuracy of the last ten scored rounds; rounds to it: the first whose validation accuracy is at least 99% of it; runs of fewer than 20 scored rounds have none.</caption>
 <thead><tr><th scope="col">Row</th><th scope="col" class="number">Seeds</th><th scope="col" class="number">Validation</th><th scope="col" class="number">Test</th><th scope="col" class="number">Difference</th><th scope="col" class="number">Macro-F1</th><th scope="col" class="number">Calibration error</th><th scope="col" class="number">Plateau</th><th scope="col" class="number">Rounds to it</th></tr></thead>
 <tbody>
 {% for line in part.lines %}

@@ -10,6 +10,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 LEVEL = 0.95
+LEAST_PAIRS = 3
+EQUAL = 1e-12
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean of `count` paired differences and its confidence interval, None for a single pair."""
+    """The mean of `count` paired differences and its confidence interval, None where they tell of none."""
 
     mean: float
     low: float | None
@@ -47,7 +49,8 @@ def paired_difference(
 
     With n pairs it is d ± t s / sqrt(n), where d and s are the mean and the sample standard deviation of
     the differences and t is the (1 + level) / 2 quantile of Student's distribution with n - 1 degrees of
-    freedom. It supposes that differences are normally distributed over seeds.
+    freedom. It supposes that differences are normally distributed over seeds. Two pairs say too little of s,
+    and equal differences would give an interval of no width: both have no interval.
 
     Args:
         values: scores by seed.
@@ -61,7 +64,7 @@ def paired_difference(
     found = spread(pairs)
     if found is None:
         return None
-    if found.std is None:
+    if found.std is None or found.count < LEAST_PAIRS or max(pairs) - min(pairs) <= EQUAL:
         return Difference(found.mean, None, None, found.count)
     quantile = float(stdtrit(found.count - 1, (1 + level) / 2))
     margin = quantile * found.std / math.sqrt(found.count)

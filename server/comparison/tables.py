@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from server.comparison.convergence import Point
 from server.comparison.results import Comparison, Line, Result, lines
 from server.comparison.statistics import Difference, Spread
-from server.report.page import count, duration, size
+from server.report.wording import count, duration, size
 from server.tracking.model_card import cell, code
 
 NOTHING = "–"
@@ -61,7 +61,8 @@ def costs_markdown(comparison: Comparison) -> str:
     parts.append(
         "Means over the finished seeds; seconds a round are the median of a run. They depend on the machine and on "
         "what else it does. Texts are encoded in the first run that needs them, and its row bears their cost. Time to "
-        "plateau: until the validation accuracy reaches 99% of its mean over the last ten scored rounds."
+        "plateau: until the validation accuracy reaches 99% of its mean over the last ten scored rounds; runs of "
+        "fewer than 20 have none."
     )
     return "\n\n".join(parts) + "\n"
 
@@ -84,11 +85,13 @@ def reading(comparison: Comparison) -> list[str]:
     differences = (
         f"Difference: of test accuracy to {cell(comparison.baseline)}, in percentage points, paired by seed; in "
         "brackets the 95% interval of Student's t over the seeds that both rows have. An interval around 0 means "
-        "that these seeds do not tell the two apart."
+        "that these seeds do not tell the two apart. An interval needs at least three seeds, and differences "
+        "that are not all equal."
     )
     plateau = (
         "Plateau: mean validation accuracy of the last ten scored rounds; rounds to it: the first whose validation "
-        "accuracy is at least 99% of it. Scores of each round, over seeds, are in convergence.csv and .png."
+        "accuracy is at least 99% of it; runs of fewer than 20 scored rounds have "
+        "none. Scores of each round, over seeds, are in convergence.csv and .png."
     )
     return [percentages, differences, plateau]
 
@@ -155,10 +158,13 @@ def percents(found: Spread | None) -> str:
 
 
 def points(found: Difference | None) -> str:
-    """A difference of fractions in percentage points with its interval; nothing to tell from one pair."""
-    if found is None or found.low is None or found.high is None:
+    """A difference of fractions in percentage points, with its interval where there is one."""
+    if found is None:
         return NOTHING
-    return f"{signed(found.mean)} [{signed(found.low)}, {signed(found.high)}]"
+    interval = (
+        "" if found.low is None or found.high is None else f" [{signed(found.low)}, {signed(found.high)}]"
+    )
+    return f"{signed(found.mean)}{interval}"
 
 
 def signed(value: float) -> str:

@@ -12,6 +12,7 @@ from common.errors import RunError
 from common.faithfulness_words import (
     ORDERS,
     PREDICTORS,
+    TERMS,
     ConditionRow,
     GoalRow,
     churn_sentences,
@@ -19,6 +20,7 @@ from common.faithfulness_words import (
     condition_rows,
     goal_rows,
     guarantee_sentences,
+    verdict_sentences,
 )
 from server.report.plots import Line
 from server.tracking.run_directory import RunDirectory, read_object
@@ -35,8 +37,9 @@ SECTION = """\
 {% set measured = run.faithfulness %}
 {% set run_index = loop.index0 %}
 <h3>Faithfulness of the evidence</h3>
-<p>Measured on {{ measured.targets|count }} test nodes of {{ measured.sites }} site{{ "" if measured.sites == 1 else "s" }} with the released model. Chunks were cut out of the texts, changed texts encoded anew, and predictions made again by the path that reads evidence. Drop: how much the probability of the first prediction fell, on average.</p>
+<p>Measured on {{ measured.targets|count }} test nodes of {{ measured.sites }} site{{ "" if measured.sites == 1 else "s" }} with the released model. Chunks were cut out of the texts, changed texts encoded anew, and predictions made again by the path that reads evidence. Drop: how much the probability of the first prediction fell, on average. {% for sentence in measured.terms %}{{ sentence }}. {% endfor %}</p>
 {% for predictor in measured.predictors %}
+<p>{{ predictor.heading }}: <strong>{{ predictor.verdict|join(". ") }}.</strong></p>
 <div class="scroll"><table>
 <caption>{{ predictor.heading }}.</caption>
 <thead><tr><th scope="col">Read from</th><th scope="col" class="number">Accuracy</th><th scope="col" class="number">Of the full text's</th><th scope="col" class="number">Drop in probability</th></tr></thead>
@@ -78,6 +81,7 @@ class Predictor:
     """One way of predicting: the model as it is, or with its bypass off."""
 
     heading: str
+    verdict: tuple[str, ...]
     rows: tuple[ConditionRow, ...]
     goals: tuple[GoalRow, ...]
     comparisons: tuple[str, ...]
@@ -91,6 +95,7 @@ class FaithfulnessView:
     targets: int
     sites: int
     bypass: bool
+    terms: tuple[str, ...]
     sizes: Mapping[str, float]
     predictors: tuple[Predictor, ...]
     checks: tuple[str, ...]
@@ -113,6 +118,7 @@ def view_faithfulness(run: RunDirectory) -> FaithfulnessView | None:
             record["targets"],
             record["sites"],
             record["bypass"],
+            TERMS,
             record["sizes"],
             tuple(
                 _predictor(heading, record["reports"][key])
@@ -131,6 +137,7 @@ def view_faithfulness(run: RunDirectory) -> FaithfulnessView | None:
 def _predictor(heading: str, report: Mapping[str, Any]) -> Predictor:
     return Predictor(
         heading,
+        tuple(verdict_sentences(report)),
         tuple(condition_rows(report)),
         tuple(goal_rows(report)),
         tuple(comparison_sentences(report)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -16,12 +15,24 @@ from server.report.faithfulness import CurveLines
 from server.report.page_template import TEMPLATE
 from server.report.plots import CSS_DASHES, SERIES_COLOURS, Line, line_plot, stacked_plot
 from server.report.run_view import RunView, view_run
+from server.report.wording import (
+    count,
+    duration,
+    fixed,
+    local_note,
+    percent,
+    score_title,
+    size,
+    spans,
+    unit_of,
+    visible,
+    ways,
+)
 from server.tracking.disclosure_table import listed
 from server.tracking.durable_files import write_atomically
 from server.tracking.rows import RoundRow
 
-UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+OTHER = "other"
 
 
 @dataclass(frozen=True)
@@ -78,13 +89,11 @@ def render_report(runs: Sequence[RunView]) -> str:
 
 
 def named(run_dirs: Sequence[Path]) -> list[tuple[Path, str]]:
-    """Each directory with its name; with the parent's where two have the same."""
-    names = [path.resolve().name for path in run_dirs]
-    longer = [f"{path.resolve().parent.name}/{path.resolve().name}" for path in run_dirs]
-    return [
-        (path, long if names.count(name) > 1 else name)
-        for path, name, long in zip(run_dirs, names, longer, strict=True)
-    ]
+    """Each directory with its name: the shortest end of its path that tells all of them apart."""
+    parts = [path.resolve().parts for path in run_dirs]
+    different, longest = len(set(parts)), max(map(len, parts))
+    length = next(n for n in range(1, longest + 1) if len({own[-n:] for own in parts}) == different)
+    return [(path, "/".join(own[-length:])) for path, own in zip(run_dirs, parts, strict=True)]
 
 
 def overview_charts(runs: Sequence[RunView]) -> list[Chart | None]:
@@ -166,18 +175,38 @@ def chart(
 
 
 def phase_chart(run: RunView, identity: str) -> Chart | None:
-    """Seconds a round, split by phase; what no phase accounts for is `other`."""
+    """Seconds a round, split by phase; what no phase accounts for is `other`.
+
+    Where there are more phases than colours, `other` also takes the shortest ones, and a note names them.
+    """
     if not run.rounds:
         return None
     phases = list(dict.fromkeys(phase for row in run.rounds for phase in row.seconds_by_phase))
     layers = [[row.seconds_by_phase.get(phase, 0.0) for row in run.rounds] for phase in phases]
     rest = [max(0.0, row.seconds - sum(row.seconds_by_phase.values())) for row in run.rounds]
     if sum(rest) > 0.01 * sum(row.seconds for row in run.rounds) or not phases:
-        phases, layers = [*phases, "other"], [*layers, rest]
+        phases, layers = [*phases, OTHER], [*layers, rest]
+    phases, layers, folded = distinguishable(phases, layers)
     svg = Markup(stacked_plot([row.round for row in run.rounds], layers, "seconds", identity))
     totals = ", ".join(f"{name} {duration(sum(layer))}" for name, layer in zip(phases, layers, strict=True))
     keys = tuple(Key(name, index % SERIES_COLOURS, filled=True) for index, name in enumerate(phases))
-    return Chart("Seconds per round, by phase", "", f"Over all rounds: {totals}.", svg, keys)
+    note = f"Other: {', '.join(folded)}." if folded else ""
+    return Chart("Seconds per round, by phase", note, f"Over all rounds: {totals}.", svg, keys)
+
+
+def distinguishable(
+    phases: list[str], layers: list[list[float]]
+) -> tuple[list[str], list[list[float]], list[str]]:
+    """At most as many phases as there are colours, in their order, and the names of those in `other`."""
+    if len(phases) <= SERIES_COLOURS:
+        return phases, layers, []
+    totals = {name: sum(layer) for name, layer in zip(phases, layers, strict=True) if name != OTHER}
+    kept = set(sorted(totals, key=lambda name: -totals[name])[: SERIES_COLOURS - 1])
+    apart = [(name, layer) for name, layer in zip(phases, layers, strict=True) if name in kept]
+    rest = [layer for name, layer in zip(phases, layers, strict=True) if name not in kept]
+    names = [*(name for name, _ in apart), OTHER]
+    shown = [*(layer for _, layer in apart), [sum(column) for column in zip(*rest, strict=True)]]
+    return names, shown, [name for name in phases if name not in kept and name != OTHER]
 
 
 def curve_charts(run: RunView, identity: str) -> list[list[Chart]]:
@@ -224,62 +253,5 @@ def environment() -> Environment:
     )
     filters: dict[str, Callable[..., str]] = {"percent": percent, "size": size, "duration": duration}
     made.filters |= filters | {"count": count, "fixed": fixed, "listed": listed, "spans": spans}
+    made.filters |= {"score_title": score_title, "ways": ways, "local_note": local_note}
     return made
-
-
-def visible(value: object) -> object:
-    """Text without control characters and marks that reorder what stands around it."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return CONTROL.sub("\N{REPLACEMENT CHARACTER}", value)
-    return value
-
-
-def percent(value: float | None) -> str:
-    """A fraction as a percentage; a dash where there is none."""
-    return "–" if value is None else f"{100 * value:.2f}%"
-
-
-def fixed(value: float | None, digits: int = 3) -> str:
-    """A number with so many decimals; a dash where there is none."""
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
-def count(value: float | None) -> str:
-    """A whole number in groups of thousands, another one as short as it goes; a dash where there is none."""
-    if value is None:
-        return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
-
-
-def size(value: float | None) -> str:
-    """Bytes in decimal units; a dash where there is none."""
-    if value is None:
-        return "–"
-    unit, scale = unit_of(value)
-    return f"{value:g} B" if scale == 1.0 else f"{value / scale:.2f} {unit}"
-
-
-def unit_of(largest: float) -> tuple[str, float]:
-    """The decimal unit that suits a number of bytes, and how many bytes it is."""
-    return next(((unit, scale) for unit, scale in UNITS if largest >= scale), ("B", 1.0))
-
-
-def duration(value: float | None) -> str:
-    """Seconds, minutes or hours; a dash where there is none."""
-    if value is None:
-        return "–"
-    if value < 120:
-        return f"{value:.3g} s" if value < 100 else f"{value:.0f} s"
-    minutes, seconds = divmod(round(value), 60)
-    return f"{minutes} min {seconds:02d} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def spans(numbers: Sequence[int]) -> str:
-    """Numbers with runs of neighbours joined: 1–3, 7."""
-    parts: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in parts)

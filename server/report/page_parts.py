@@ -52,7 +52,9 @@ caption + thead th { border-top: 1px solid var(--line); }
 tbody th { font-weight: 600; max-width: 26ch; }
 .keep { white-space: nowrap; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-thead .number { white-space: normal; }
+thead .number, .number.wrap { white-space: normal; }
+.dense th, .dense td { padding: 7px 8px; }
+.dense .bar { width: 28px; margin-right: 6px; }
 .best { font-weight: 700; }
 .bar { display: inline-block; width: 48px; height: 8px; margin-right: 8px; border-radius: 4px; background: var(--grid); overflow: hidden; }
 .bar span { display: block; height: 100%; background: var(--series-0); }

@@ -59,14 +59,14 @@ TEMPLATE = (
 {{ tile("Test macro-F1", run.test_macro_f1|percent, "") }}
 {{ tile("Calibration error", run.test_ece|percent, "expected, on test nodes") }}
 {{ tile("Last round's test", run.last_test_accuracy|percent, "accuracy") }}
-{{ tile("Local models' test", run.local_test_accuracy|percent, "accuracy after local training") }}
+{{ tile("Local models' test", run.local_test_accuracy|percent, run|local_note) }}
 {{ tile("Traffic", (run.bytes_up + run.bytes_down)|size, run.bytes_up|size ~ " up, " ~ run.bytes_down|size ~ " down") }}
 {{ tile("Time", run.seconds|duration, run.seconds_per_round|duration ~ " a round (median)") }}
 {% if run.peak_rss_mb is not none %}{{ tile("Peak memory", (run.peak_rss_mb * 1e6)|size, "resident") }}{% endif %}
-{% if run.encoder_tokens is not none %}{{ tile("Encoder tokens", run.encoder_tokens|count, "") }}{% endif %}
+{% if run.encoder_tokens is not none %}{{ tile("Encoder tokens", run.encoder_tokens|count, "" if run.encoder_tokens else "all texts were cached") }}{% endif %}
 {% if run.llm_tokens is not none %}{{ tile("LLM tokens", run.llm_tokens|count, run.llm_tokens_full_text|count ~ " with full texts" if run.llm_tokens_full_text is not none else "") }}{% endif %}
 {% set node = run.summary.tokens_per_node if run.summary else none %}
-{% if node is not none %}{{ tile("LLM tokens a node", node.chunks|round|int|count, node.saving|percent ~ " fewer than " ~ node.full_text|round|int|count ~ " with full texts; " ~ node.two_hop|round|int|count ~ " with two hops") }}{% endif %}
+{% if node is not none %}{{ tile("LLM tokens a node", node.chunks|round|int|count, "%.0f%%"|format(100 * node.saving) ~ " fewer than " ~ node.full_text|round|int|count ~ " with full texts; " ~ node.two_hop|round|int|count ~ " with two hops") }}{% endif %}
 </dl>
 {% if not run.rounds %}<p>No round has been recorded yet.</p>{% endif %}
 <div class="charts">
@@ -75,20 +75,21 @@ TEMPLATE = (
 </div>
 {% if run.clients %}
 <h3>Clients</h3>
-<div class="scroll"><table>
-<caption>Scores of the global model in round {{ run.clients_round }}. Seconds: median over rounds.</caption>
-<thead><tr><th scope="col">Client</th><th scope="col" class="number">Nodes</th><th scope="col" class="number">Train / val / test</th><th scope="col" class="number">Validation</th><th scope="col" class="number">Test</th><th scope="col" class="number">Macro-F1</th><th scope="col" class="number">Local model, test</th>{% for name in run.score_names %}<th scope="col" class="number"><bdi>{{ name|replace("_", " ") }}</bdi></th>{% endfor %}<th scope="col" class="number">Weight</th><th scope="col" class="number">Seconds</th><th scope="col">Status</th></tr></thead>
+{% set local = run.clients|selectattr("row")|map(attribute="row.local_test_accuracy")|reject("none")|list|length > 0 %}
+<div class="scroll"><table class="dense">
+<caption>Scores of the global model in round {{ run.clients_round }}. Seconds: median over rounds.{% for way in run.score_names|ways %}{{ " Ways of scoring – " if loop.first else "; " }}{{ way }}{{ "." if loop.last }}{% endfor %}{% if not local %} Local models: {{ run|local_note }}.{% endif %}</caption>
+<thead><tr><th scope="col">Client</th><th scope="col" class="number">Nodes</th><th scope="col" class="number">Train / val / test</th><th scope="col" class="number">Validation</th><th scope="col" class="number">Test</th><th scope="col" class="number">Macro-F1</th>{% if local %}<th scope="col" class="number">Local model, test</th>{% endif %}{% for name in run.score_names %}<th scope="col" class="number"><bdi>{{ name|score_title }}</bdi></th>{% endfor %}<th scope="col" class="number">Weight</th><th scope="col" class="number">Seconds</th><th scope="col">Status</th></tr></thead>
 <tbody>
 {% for line in run.clients %}
 {% set row = line.row %}
 <tr><th scope="row"><bdi>{{ line.client }}</bdi></th>
 {% if row is none %}
-<td class="number">–</td><td class="number">–</td><td class="number">–</td><td class="number">–</td><td class="number">–</td><td class="number">–</td>{% for name in run.score_names %}<td class="number">–</td>{% endfor %}<td class="number">–</td>
+<td class="number">–</td><td class="number">–</td><td class="number">–</td><td class="number">–</td><td class="number">–</td>{% if local %}<td class="number">–</td>{% endif %}{% for name in run.score_names %}<td class="number">–</td>{% endfor %}<td class="number">–</td>
 {% else %}
-<td class="number">{{ row.nodes|count }}</td><td class="number">{{ row.train_nodes|count }} / {{ row.val_nodes|count }} / {{ row.test_nodes|count }}</td><td class="number">{{ row.val_accuracy|percent }}</td>{{ bar(row.test_accuracy) }}<td class="number">{{ row.test_macro_f1|percent }}</td><td class="number">{{ row.local_test_accuracy|percent }}</td>{% for name in run.score_names %}<td class="number">{{ row.scores.get(name)|percent }}</td>{% endfor %}<td class="number">{{ row.weight|fixed }}</td>
+<td class="number">{{ row.nodes|count }}</td><td class="number wrap">{{ row.train_nodes|count }} / {{ row.val_nodes|count }} / {{ row.test_nodes|count }}</td><td class="number">{{ row.val_accuracy|percent }}</td>{{ bar(row.test_accuracy) }}<td class="number">{{ row.test_macro_f1|percent }}</td>{% if local %}<td class="number">{{ row.local_test_accuracy|percent }}</td>{% endif %}{% for name in run.score_names %}<td class="number">{{ row.scores.get(name)|percent }}</td>{% endfor %}<td class="number">{{ row.weight|fixed }}</td>
 {% endif %}
 <td class="number">{{ line.seconds|fixed(2) }}</td>
-<td class="keep">{% if row is none %}not in this round{% elif row.failed is not none %}<span class="warn">failed</span>{% else %}ok{% endif %}{% if line.failures %} <span class="note">({{ line.failures }} of {{ line.failures + line.answered }} failed)</span>{% endif %}</td></tr>
+<td>{% if row is none %}not in this round{% elif row.failed is not none %}<span class="warn">failed</span>{% else %}ok{% endif %}{% if line.failures %} <span class="note">({{ line.failures }} of {{ line.failures + line.answered }} failed)</span>{% endif %}</td></tr>
 {% endfor %}
 </tbody></table></div>
 {% endif %}

@@ -65,15 +65,15 @@ Scores of the global model on each client's full local graph, correct over count
 {% set node = summary.tokens_per_node %}
 ## Summaries of the evidence
 
-{{ summary.llm_summaries|number }} summaries were written at the institutions by a language model of their own. Tokens of one, prompt and answer, on average:
+{{ summary.llm_summaries|number }} summaries were written at the institutions by a language model of their own: one a node for each of up to two candidate models (the best one before the last round, and the last one), reused ones included. Tokens of one, prompt and answer, on average:
 
-| prompt with | tokens a node | run |
+| prompt with | tokens a node | how |
 | --- | ---: | --- |
-| the selected chunks | {{ node.chunks|round|int|number }} | yes |
-| the selected neighbours' full texts | {{ node.full_text|round|int|number }} | no |
-| all texts within two hops | {{ node.two_hop|round|int|number }} | no |
+| the selected chunks | {{ node.chunks|round|int|number }} | generated |
+| the selected neighbours' full texts | {{ node.full_text|round|int|number }} | counted, not generated |
+| all texts within two hops | {{ node.two_hop|round|int|number }} | counted, not generated |
 
-The chunks take {{ node.saving|percent }} fewer tokens than the full texts.
+The chunks take {{ node.saving|whole_percent }} fewer tokens than the full texts.
 
 {% endif %}
 ## Privacy: what was disclosed
@@ -107,7 +107,7 @@ The model reads node features{% if encoder %} made by the encoder `{{ encoder|co
 ## Limits
 
 - The scores hold for nodes like those of the clients above; an institution whose texts or links differ has to measure its own.
-- A model remembers part of what it was trained on. Unless the table above says `noised`, it carries no differential privacy guarantee.
+- A model remembers part of what it was trained on. {% if totals|selectattr("protected", "equalto", "noised")|list %}Only what the table above marks as noised was protected by noise; the rest carries no differential privacy guarantee{% else %}Nothing in the table above was noised, so it carries no differential privacy guarantee; encryption protects records on their way only{% endif %}.
 - Predictions support a person's decision and do not replace it.
 {% if versions %}
 

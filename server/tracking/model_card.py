@@ -16,6 +16,10 @@ from server.tracking.rows import ClientRow, best_round
 from server.tracking.run_directory import RunDirectory
 
 CARD = "README.md"
+SCORING = {
+    "graph": "the backbone on the original graph with texts that are not fused",
+    "evidence": "the backbone on features fused with the selected evidence",
+}
 SHOWN_APART = ("classes", "sha256", "tensors", "method", "seed")
 MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#$!"})
 
@@ -24,7 +28,7 @@ def write_model_card(run: RunDirectory) -> Path:
     """Write README.md from what the run directory holds; the run may be unfinished.
 
     From model.json it takes `classes` (names in the order of the outputs), `encoder`, and shows every other
-    plain entry as a line of the first table.
+    plain entry as a line of the first table; it says what the way of scoring means.
     """
     path = run.path / CARD
     write_atomically(path, encoded(model_card(run)))
@@ -37,16 +41,22 @@ def model_card(run: RunDirectory) -> str:
     rounds, clients = run.read_rounds(), run.read_clients()
     best = best_round(rounds)
     chosen = summary.best_round if summary else (best.round if best else None)
-    plain = [(key, value) for key, value in facts.items() if key not in SHOWN_APART and is_plain(value)]
+    plain = [
+        (field_name(key), explained(key, value))
+        for key, value in facts.items()
+        if key not in SHOWN_APART and is_plain(value)
+    ]
+    method = summary.method if summary else setting(config, "method")
+    data = summary.data if summary else setting(config, "data", "")
     scored = summary or best
     return (
         environment()
         .from_string(TEMPLATE)
         .render(
-            title=f"{summary.method if summary else setting(config, 'method')}: {run.path.resolve().name}",
+            title=f"{method} on {data}" if data else method,
             summary=summary,
-            method=summary.method if summary else setting(config, "method"),
-            data=summary.data if summary else setting(config, "data"),
+            method=method,
+            data=data or "unknown",
             clients=summary.clients if summary else len({row.client for row in clients}),
             rounds=summary.rounds if summary else len(rounds),
             ratio=summary.ratio if summary else setting(config, "ratio", None),
@@ -73,6 +83,17 @@ def rows_at(rows: list[ClientRow], round_number: int | None) -> list[ClientRow]:
     return sorted((row for row in rows if row.round == round_number), key=lambda row: row.client)
 
 
+def field_name(key: str) -> str:
+    """An entry of model.json as the name of a line, in the case of the others."""
+    words = key.replace("_", " ").replace("-", " ")
+    return words[:1].upper() + words[1:]
+
+
+def explained(key: str, value: object) -> object:
+    """The value of an entry of model.json, with the meaning of a way of scoring."""
+    return f"{value}: {SCORING[value]}" if key == "scoring" and value in SCORING else value
+
+
 def setting(config: Mapping[str, Any], name: str, default: Any = "unknown") -> Any:
     """A plain setting at the top of config.toml or in its table `run`."""
     for table in (config, config.get("run", {})):
@@ -95,7 +116,7 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     filters: dict[str, Callable[..., str]] = {"cell": cell, "code": code, "percent": percent}
-    made.filters |= filters | {"number": number, "listed": listed}
+    made.filters |= filters | {"number": number, "listed": listed, "whole_percent": whole_percent}
     return made
 
 
@@ -112,6 +133,11 @@ def code(value: Any) -> str:
 def percent(value: float | None) -> str:
     """A fraction as a percentage with two decimals; a dash where there is none."""
     return "–" if value is None or math.isnan(value) else f"{100 * value:.2f}%"
+
+
+def whole_percent(value: float) -> str:
+    """A fraction as a whole percentage."""
+    return f"{100 * value:.0f}%"
 
 
 def number(value: float | None) -> str:

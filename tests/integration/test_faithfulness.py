@@ -78,7 +78,6 @@ def only(text: str, spans: set[tuple[int, int]], chunks: set[tuple[int, int]]) -
     return cut(text, chunks - spans)
 
 
-@pytest.mark.parametrize("position", [0, 1])
 def flat(value: object, path: str = "") -> dict[str, object]:
     """The leaves of nested JSON by their paths."""
     if isinstance(value, dict | list):
@@ -87,6 +86,7 @@ def flat(value: object, path: str = "") -> dict[str, object]:
     return {path: value}
 
 
+@pytest.mark.parametrize("position", [0, 1])
 def test_masking_is_as_if_the_folder_had_been_edited(
     dance_run: Federated, tmp_path: Path, position: int
 ) -> None:
@@ -299,7 +299,7 @@ def test_audit_with_faithfulness(run_copy: Path) -> None:
     assert "% of the score came through the quoted evidence" in " ".join(page.replace("</b>", "").split())
     # Once measured, every audit shows it; and measuring again gives the same bytes.
     shown = fedtag("audit", run_copy, "--node", next(iter(own.nodes)))
-    assert "Without it the probability goes from" in shown.stdout
+    assert "Without it the probability" in shown.stdout
     assert fedtag("audit", run_copy, "--faithfulness", "--nodes", 2).exit_code == 0
     assert (run_copy / "faithfulness.json").read_bytes() == together
 

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -286,7 +287,13 @@ def test_what_masking_did_to_a_node_stands_beside_its_deciding_span(measured_sum
     page = render(packs, texts, measured=MeasuredSite("9f2c", measured_summary, nodes))
     for sentence in (
         "It comes from the node's own text (hop 0): My own words.",
-        "With this span cut out of the text, the probability of Theory fell from 87.5 % to 40.2 %.",
+        "With this span cut out of the text, the probability of Theory fell by 47.3 points, from 87.5 % to 40.2 %.",
+        "The deciding span, 1, carries 100 %",
+        "The span with the largest weight, 1, carries 100 %",
+        "Few nodes: wide intervals, read no verdict into them",
+        "Dense attention is what the model would look at without any selection",
+        "mean probability012chunks removed",
+        "mean probability012chunks kept",
         "Without all selected spans it is 25.0 %, without as many random spans 86.0 %",
         "and with no text in the graph but the selected spans 90.0 %.",
         "Measured on 2 test nodes of this site",
@@ -297,9 +304,54 @@ def test_what_masking_did_to_a_node_stands_beside_its_deciding_span(measured_sum
     ):
         assert sentence in page.visible
     assert page.visible.count("With this span cut out") == 1
+    assert "did not lower" not in page.visible
+    assert all("open" in attributes for _, attributes in page.tags if attributes.get("class") == "measured")
     points = [a["points"] for tag, a in page.tags if tag == "polyline"]
     # p = 0.8, 0.6, 0.3 over 0, 1, 2 chunks, 150 high and 300 wide
     assert points[0] == "0.0,30.0 150.0,60.0 300.0,105.0"
+
+
+def test_a_span_that_does_not_matter_is_not_called_deciding(measured_summary: dict[str, Any]) -> None:
+    texts: dict[NodeId, str] = {1: "My own words. More."}
+    site = MeasuredSite("9f2c", measured_summary, {1: NodeFaithfulness(0.9954, 0.9946, 0.25, 0.86, 0.9)})
+    page = render([pack(1, [chunk(texts, 1, 0, 13, 1.0)])], texts, measured=site)
+    assert "The span with the largest weight, 1, carries" in page.visible
+    assert (
+        "the probability of Theory did not change (99.5 %). Here, removing it did not lower" in page.visible
+    )
+    assert "deciding" not in page.visible
+
+
+def test_what_a_reader_must_know_is_said_and_marked(measured_summary: dict[str, Any]) -> None:
+    texts: dict[NodeId, str] = {1: "My own words.", 2: "Other"}
+    site = MeasuredSite("9f2c", measured_summary, {1: NodeFaithfulness(0.9, 0.1, 0.25, 0.86, 0.9)})
+    first = pack(1, [chunk(texts, 2, 0, 5, 0.9999), chunk(texts, 2, 1, 4, 0.0001)], evidence_share=0.49)
+    second = pack(2, [chunk(texts, 2, 0, 5, 1.0)], evidence_share=0.5, account=told("So."))
+    page = render([first, second], texts, measured=site)
+    assert "A weight says where the model looked, not how much it mattered" in page.visible
+    assert page.visible.count("Most of this prediction came from other inputs") == 1
+    assert page.visible.count("No span comes from this node's own text.") == 1
+    assert page.visible.count("Written by a language model from the quoted spans; not checked") == 1
+    assert "2 < 0.001 from node 2" in page.visible
+    assert "0.000" not in page.visible.split("Node 1", 1)[1]
+    assert "1 Theory measuredMy own words." in page.visible
+    assert "2 Theory summaryOther" in page.visible
+    classes = [a["class"] for tag, a in page.tags if tag == "a" and "class" in a and a["class"] != "badge"]
+    assert classes == [" faithful", " summarised"]
+    options = {a["value"] for tag, a in page.tags if tag == "option"}
+    assert options >= {"faithful", "summarised"}
+
+
+def test_a_second_neighbour_is_named_with_those_between() -> None:
+    ids: list[NodeId] = [1, 2, 3, 4, 5, 6]
+    texts: dict[NodeId, str] = dict.fromkeys(ids, "text")
+    hops = (SelectedNeighbour(1, 0, 1.0), SelectedNeighbour(4, 1, 1.0), SelectedNeighbour(6, 2, 1.0))
+    evidence = pack(1, [chunk(texts, 6, 0, 4, 1.0)], neighbours=hops)
+    edges = np.array([(0, place) for place in (1, 2, 3, 4)] + [(place, 5) for place in (1, 2, 3, 4)])
+    page = render([evidence], texts, edges=edges)
+    assert "a neighbour of a neighbour (hop 2), node 6 through 4, 2, 3 and 1 more: text" in page.visible
+    assert page.visible.count("through 4, 2, 3 and 1 more") == 3
+    assert "through 4" not in render([evidence], texts).visible
 
 
 def test_the_same_packs_give_the_same_bytes(tmp_path: Path) -> None:

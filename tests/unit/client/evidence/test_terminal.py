@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import io
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -63,8 +64,11 @@ def test_shows_what_decided_and_from_where() -> None:
         for line in lines
     )
     assert (
-        "The largest weight: span 1, 75% of the weight of the selected text, from node 7 (neighbour)" in lines
+        "The span with the largest weight: span 1, 75% of the weight of the selected text, from node 7 (neighbour)"
+        in lines
     )
+    assert any(line.startswith("A weight says where the model looked, not how much") for line in lines)
+    assert not any("Most of this prediction" in line or "No span comes" in line for line in lines)
     first = lines.index(f"1 {'█' * 15}{'░' * 5} 0.750 node 7 (neighbour), characters 8–13 ✓ verified")
     assert lines[first + 1] == "words"
     second = lines.index(f"2 {'█' * 5}{'░' * 15} 0.250 node a (the node itself), characters 0–23 ✓ verified")
@@ -78,9 +82,37 @@ def test_shows_what_decided_and_from_where() -> None:
 def test_what_masking_did() -> None:
     measured = NodeFaithfulness(0.9, 0.45, 0.2, 0.88, 0.95)
     lines = " ".join(printed(PACK, measured=measured).split())
-    assert "Without it the probability goes from 90.0% to 45.0%; without all spans to 20.0%" in lines
-    assert "without as many random ones to 88.0%, with no other text in the graph to 95.0%" in lines
+    assert "The deciding span: span 1" in lines
+    assert "Without it the probability fell by 45.0 points, from 90.0 % to 45.0 %; without all" in lines
+    assert (
+        "spans it is 20.0 %, without as many random ones 88.0 %, with no other text in the graph 95.0 %"
+        in lines
+    )
+    assert "did not lower" not in lines
     assert "Without it" not in printed(PACK)
+    same = dataclasses.replace(measured, without_strongest=0.9003)
+    lines = " ".join(printed(PACK, measured=same).split())
+    assert "The span with the largest weight: span 1" in lines
+    assert "Without it the probability did not change (90.0 %)" in lines
+    assert "Here, removing it did not lower the probability: other text says the same" in lines
+
+
+def test_a_low_share_and_a_silent_node_are_said() -> None:
+    pack = dataclasses.replace(PACK, evidence_share=0.2, chunks=PACK.chunks[1:])
+    lines = " ".join(printed(pack).split())
+    assert "Most of this prediction came from other inputs" in lines
+    assert "No span comes from this node's own text" in lines
+
+
+def test_a_second_neighbour_is_reached_through_someone() -> None:
+    neighbours = (SelectedNeighbour("a", 0, 1.0), SelectedNeighbour("c", 2, 0.0001))
+    pack = dataclasses.replace(PACK, neighbours=neighbours, chunks=PACK.chunks[:1])
+    stream = io.StringIO()
+    view = evidence_view(pack, ("a", "\x1b7", "c"), (*TEXTS, "third"), edges=np.array([(0, 1), (1, 2)]))
+    Console(file=stream, width=140).print(view)
+    lines = " ".join(stream.getvalue().split())
+    assert "2 neighbour of a neighbour c (through \\x1b7)" in lines
+    assert "< 0.001" in lines
 
 
 def test_a_long_name_is_whole() -> None:

@@ -38,10 +38,10 @@ def summary(test: float, seed: int) -> Summary:
     )
 
 
-def rounds(test: float) -> tuple[RoundRow, ...]:
+def rounds(test: float, length: int) -> tuple[RoundRow, ...]:
     return tuple(
-        RoundRow(number, 1.0, test, test - 0.01 * (4 - number), test, 1.0, {}, 1, 1, 3, 0)
-        for number in range(1, 5)
+        RoundRow(number, 1.0, test, test - 0.01 * (length - number), test, 1.0, {}, 1, 1, 3, 0)
+        for number in range(1, length + 1)
     )
 
 
@@ -55,6 +55,7 @@ def compared() -> Callable[..., Comparison]:
         rows: Sequence[Row] = (),
         axis: str = "",
         data: Sequence[str] = ("cora",),
+        length: int = 4,
     ) -> Comparison:
         count = len(next(iter(scores.values())))
         results = {}
@@ -64,9 +65,8 @@ def compared() -> Callable[..., Comparison]:
                     run = f"runs/{row}/{name}/seed-{seed}"
                     found = Result(row, name, seed, run)
                     if test is not None:
-                        found = Result(
-                            row, name, seed, run, summary(test - 0.1 * place, seed), rounds(test), 30.0 + seed
-                        )
+                        figures, scored = summary(test - 0.1 * place, seed), rounds(test, length)
+                        found = Result(row, name, seed, run, figures, scored, 30.0 + seed)
                     results[row, name, seed] = found
         return Comparison(
             title="Methods | all",

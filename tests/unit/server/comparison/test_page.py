@@ -131,6 +131,7 @@ def test_page_is_complete_and_escapes_names(points: Comparison) -> None:
         "2.00 MB",
         "Rounds to it",
         "band of one standard deviation",
+        "an interval needs at least three seeds",
     ):
         assert part in text
     assert 'href="runs/FedAvg/cora/seed-0/report.html"' in page

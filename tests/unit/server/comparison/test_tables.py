@@ -37,7 +37,7 @@ def records(text: str) -> list[dict[str, str]]:
 
 
 def test_scores_are_means_deviations_and_paired_differences(compared: Compared) -> None:
-    rows = table(markdown(compared({"FedAvg": FEDAVG, "DANCE": DANCE})), "cora")
+    rows = table(markdown(compared({"FedAvg": FEDAVG, "DANCE": DANCE}, length=20)), "cora")
     low, high = stats.ttest_rel(DANCE, FEDAVG).confidence_interval(0.95)
     assert rows["DANCE"] == [
         "3",
@@ -58,17 +58,25 @@ def test_missing_runs_are_seen(compared: Compared) -> None:
     )
     assert rows["lost"] == ["0 of 3", *["–"] * 7]
     assert rows["DANCE"][0] == "2 of 3"
-    low, high = stats.ttest_rel([0.83, 0.85], [0.80, 0.81]).confidence_interval(0.95)
-    assert rows["DANCE"][3] == f"+3.50 [{100 * low:+.2f}, {100 * high:+.2f}]".replace("-", "−")
+    assert rows["DANCE"][3] == "+3.50"
     assert [record["val"] for record in records(scores_csv(compared({"FedAvg": [None, 0.5]})))] == [
         "",
         "0.51",
     ]
 
 
-def test_one_seed_has_neither_deviation_nor_difference(compared: Compared) -> None:
-    rows = table(markdown(compared({"FedAvg": [0.8], "DANCE": [0.9]})), "cora")
-    assert rows["DANCE"] == ["1", "91.00", "90.00", "–", "88.00", "5.00", "90.00", "1.0"]
+def test_one_seed_has_neither_deviation_nor_interval(compared: Compared) -> None:
+    rows = table(markdown(compared({"FedAvg": [0.8], "DANCE": [0.9]}, length=20)), "cora")
+    assert rows["DANCE"] == ["1", "91.00", "90.00", "+10.00", "88.00", "5.00", "90.00", "1.0"]
+
+
+def test_equal_differences_and_short_runs_are_not_read_as_certain(compared: Compared) -> None:
+    comparison = compared({"FedAvg": [0.5, 0.6, 0.7], "DANCE": [0.4, 0.5, 0.6]}, length=19)
+    text = markdown(comparison)
+    assert table(text, "cora")["DANCE"][3] == "−10.00"
+    assert table(text, "cora")["DANCE"][6:] == ["–", "–"]
+    assert table(costs_markdown(comparison), "cora")["DANCE"][3] == "–"
+    assert "An interval needs at least three seeds" in text
 
 
 def test_names_are_escaped_and_settings_listed(compared: Compared) -> None:
@@ -89,7 +97,7 @@ def test_signs(value: float, text: str) -> None:
 
 
 def test_csv_holds_every_run_exactly(compared: Compared) -> None:
-    comparison = compared({"FedAvg": FEDAVG, "DANCE": DANCE}, data=["cora", "citeseer"])
+    comparison = compared({"FedAvg": FEDAVG, "DANCE": DANCE}, data=["cora", "citeseer"], length=20)
     lines = records(scores_csv(comparison))
     assert len(lines) == 12
     assert [float(line["test"]) for line in lines[:6]] == [*FEDAVG, *DANCE]
@@ -127,7 +135,7 @@ def test_csv_holds_every_round(compared: Compared) -> None:
 
 
 def test_costs_are_apart(compared: Compared) -> None:
-    comparison = compared({"FedAvg": FEDAVG})
+    comparison = compared({"FedAvg": FEDAVG}, length=20)
     assert table(costs_markdown(comparison), "cora")["FedAvg"] == [
         *("1.00 kB", "2.00 MB", "2.5 s", "1 s", "12 s", "31 s", "411", "–")
     ]

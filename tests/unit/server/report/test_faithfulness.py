@@ -33,6 +33,8 @@ def test_the_report_shows_what_was_measured(run: RunDirectory, measured_summary:
     assert page.count('<th scope="row">without the evidence</th>') == 2
     assert page.count("Insertion. the evidence: 0.200, 0.600, 0.700") == 2
     assert "0 nodes over their bound." in page
+    assert page.count("<strong>Few nodes: wide intervals") == 2
+    assert page.count("Dense attention is what the model would look at") == 1
     assert "{{" not in page
     ids = [part.split('"')[0] for part in page.split(' id="')[1:]]
     assert len(ids) == len(set(ids))

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import RunError
-from server.report.page import duration, percent, size, spans, write_report
+from server.report.page import distinguishable, named, write_report
+from server.report.wording import duration, percent, size, spans
 from server.tracking.rows import ClientRow
 from server.tracking.run_directory import RunDirectory
 
@@ -249,6 +250,46 @@ def test_runs_of_the_same_name_are_told_apart(make_run: Make, tmp_path: Path) ->
     _, page = rendered([make_run("a/run", rounds=2), make_run("b/run", rounds=2)], tmp_path / "report.html")
     assert "a/run" in page.text
     assert "b/run" in page.text
+
+
+def test_names_are_the_shortest_ends_that_tell_all_runs_apart() -> None:
+    def names(*paths: str) -> list[str]:
+        return [name for _, name in named([Path(path) for path in paths])]
+
+    assert names("/c/dance-8/cora/seed-0") == ["seed-0"]
+    assert names("/c/dance-8/cora/seed-0", "/c/dance-8/cora/seed-1") == ["seed-0", "seed-1"]
+    assert names("/c/dance-8/cora/seed-0", "/c/FedAvg/cora/seed-0", "/c/FedAvg/cora/seed-1") == [
+        "dance-8/cora/seed-0",
+        "FedAvg/cora/seed-0",
+        "FedAvg/cora/seed-1",
+    ]
+    assert names("/c/one", "/c/one") == ["one", "one"]
+
+
+def test_no_two_phases_share_a_colour() -> None:
+    phases = [f"p{number}" for number in range(10)]
+    layers = [[float(10 - number), 1.0] for number in range(10)]
+    names, shown, folded = distinguishable([*phases, "other"], [*layers, [0.5, 0.5]])
+    assert names == [*phases[:7], "other"]
+    assert folded == phases[7:]
+    assert shown[:7] == layers[:7]
+    assert shown[7] == [3.0 + 2.0 + 1.0 + 0.5, 3.5]
+    assert distinguishable(phases[:8], layers[:8]) == (phases[:8], layers[:8], [])
+
+
+def test_dashes_and_zeros_are_explained(make_run: Make, tmp_path: Path) -> None:
+    run = make_run(local=False, encoder_tokens=0)
+    _, page = rendered([run], tmp_path / "report.html")
+    assert "Local models' test – dance does not score them" in page.text
+    assert "Local model, test" not in page.text
+    assert "Encoder tokens 0 all texts were cached" in page.text
+    assert "Evidence, test Graph, test" in page.text
+    assert "graph: the backbone on the original graph" in page.text
+    assert "evidence: the backbone on features fused" in page.text
+    _, page = rendered([make_run("scored")], tmp_path / "report.html")
+    assert "accuracy after local training" in page.text
+    assert "Local model, test" in page.text
+    assert "all texts were cached" not in page.text
 
 
 def test_units() -> None:

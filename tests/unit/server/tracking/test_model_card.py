@@ -27,7 +27,8 @@ def finished_run(path: Path, client: str) -> RunDirectory:
 def test_card_holds_the_numbers_of_the_chosen_round(tmp_path: Path) -> None:
     run = finished_run(tmp_path / "run", "north")
     run.write_model(
-        {"w": torch.zeros(2)}, {"classes": ["theory", "neural"], "encoder": "mini-lm", "hidden": 64}
+        {"w": torch.zeros(2)},
+        {"classes": ["theory", "neural"], "encoder": "mini-lm", "hidden": 64, "scoring": "graph"},
     )
     scores = (1, 0.8125, 0.75, 0.625, 0.875)
     tokens = (None, None, None)
@@ -43,12 +44,38 @@ def test_card_holds_the_numbers_of_the_chosen_round(tmp_path: Path) -> None:
         "| accuracy | test | 87.50% | 2 (last) |",
         "| north | 541 | 325 | 81.25% | – | – |",
         r"| update | north | server | 2 | 2,000 | the \| update | masked |",
-        "| hidden | 64 |",
+        "# dance on cora",
+        "| Hidden | 64 |",
+        "| Scoring | graph: the backbone on the original graph with texts that are not fused |",
         "1. neural",
         "- torch 2.13",
     ):
         assert line in text.splitlines()
     assert "has not finished" not in text
+    assert "Nothing in the table above was noised" in text
+    assert "- Predictions support a person's decision and do not replace it." in text.splitlines()
+
+
+def test_card_says_what_was_generated_and_what_was_noised(tmp_path: Path) -> None:
+    run = finished_run(tmp_path / "run", "north")
+    run.append_disclosures([Disclosure(2, "north", "server", "core", 9, "the core", "noised")])
+    scores = (1, 0.8125, 0.75, 0.625, 0.875)
+    tokens = (None, 1000, 3000)
+    counts = {"llm_tokens_two_hop": 9000, "llm_summaries": 10}
+    run.write_summary(
+        Summary("dance", "cora", 1, 2, 0.08, 7, *scores, 20, 40, *tokens, 3.0, 1.5, 99.0, {}, **counts)
+    )
+    text = model_card(run)
+    for line in (
+        "| the selected chunks | 100 | generated |",
+        "| the selected neighbours' full texts | 300 | counted, not generated |",
+        "The chunks take 67% fewer tokens than the full texts.",
+    ):
+        assert line in text.splitlines()
+    assert "10 summaries were written" in text
+    assert "reused ones included" in text
+    assert "Only what the table above marks as noised was protected by noise" in text
+    assert "over 1 institution." in text
 
 
 def test_card_of_an_unfinished_run_says_so(tmp_path: Path) -> None:

@@ -1,0 +1,96 @@
+"""How the report writes numbers, durations, names of scores, and text that came from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from server.report.run_view import RunView
+from server.tracking.model_card import SCORING
+
+SUBSETS = {"val": "validation", "test": "test"}
+UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(value: object) -> object:
+    """Text without control characters and marks that reorder what stands around it."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return CONTROL.sub("\N{REPLACEMENT CHARACTER}", value)
+    return value
+
+
+def percent(value: float | None) -> str:
+    """A fraction as a percentage; a dash where there is none."""
+    return "–" if value is None else f"{100 * value:.2f}%"
+
+
+def score_title(name: str) -> str:
+    """The heading of a score such as test_accuracy_graph: its way of scoring, then the nodes."""
+    subset, _, way = name.partition("_accuracy_")
+    return f"{way}, {SUBSETS.get(subset, subset)}".capitalize() if way else name.replace("_", " ")
+
+
+def local_note(run: RunView) -> str:
+    """What the score of the locally trained models is, or why there is none."""
+    if run.local_test_accuracy is not None:
+        return "accuracy after local training"
+    if run.test_accuracy is None:
+        return "no test node was scored"
+    if ("evaluation.local", "False") in run.settings:
+        return "turned off by evaluation.local"
+    return f"{run.method} does not score them"
+
+
+def ways(names: Sequence[str]) -> list[str]:
+    """What each way of scoring among the names of scores means, as `name: meaning`."""
+    found = {name.rpartition("_accuracy_")[2] for name in names}
+    return [f"{way}: {meaning}" for way, meaning in SCORING.items() if way in found]
+
+
+def fixed(value: float | None, digits: int = 3) -> str:
+    """A number with so many decimals; a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def count(value: float | None) -> str:
+    """A whole number in groups of thousands, another one as short as it goes; a dash where there is none."""
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def size(value: float | None) -> str:
+    """Bytes in decimal units; a dash where there is none."""
+    if value is None:
+        return "–"
+    unit, scale = unit_of(value)
+    return f"{value:g} B" if scale == 1.0 else f"{value / scale:.2f} {unit}"
+
+
+def unit_of(largest: float) -> tuple[str, float]:
+    """The decimal unit that suits a number of bytes, and how many bytes it is."""
+    return next(((unit, scale) for unit, scale in UNITS if largest >= scale), ("B", 1.0))
+
+
+def duration(value: float | None) -> str:
+    """Seconds, minutes or hours; a dash where there is none."""
+    if value is None:
+        return "–"
+    if value < 120:
+        return f"{value:.3g} s" if value < 100 else f"{value:.0f} s"
+    minutes, seconds = divmod(round(value), 60)
+    return f"{minutes} min {seconds:02d} s" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def spans(numbers: Sequence[int]) -> str:
+    """Numbers with runs of neighbours joined: 1–3, 7."""
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in parts)
