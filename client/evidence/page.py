@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -17,36 +15,23 @@ from markupsafe import Markup, escape
 
 from client.evidence.between import NAMED, Between
 from client.evidence.faithfulness_view import faithfulness_view
-from client.evidence.highlight import pieces
 from client.evidence.measured import (
     NOT_EFFECT,
     NOT_LOWER,
     OTHER_INPUTS,
     MeasuredSite,
-    NodeFaithfulness,
     shown,
 )
-from client.evidence.packs import (
-    EvidencePack,
-    NodeId,
-    SelectedChunk,
-    SelectedNeighbour,
-    hop_name,
-    shown_weight,
-    write_whole,
-)
+from client.evidence.node_view import node_view
+from client.evidence.packs import EvidencePack, NodeId, shown_weight, write_whole
 from client.evidence.verification import (
     CHUNK_BUDGET,
     HOP_BUDGETS,
     SourceTexts,
-    chunk_violation,
     pack_violations,
 )
 
 PER_PAGE = 1500
-_SNIPPET = 100
-_QUOTE = 1200
-_ORIGINS = ("the node's own text", "a neighbour", "a neighbour of a neighbour")
 
 
 def write_page(
@@ -111,7 +96,9 @@ def write_page(
             elsewhere=_elsewhere(files, parts, number),
             measured=None if measured is None else faithfulness_view(measured.summary),
             views=[
-                _view(index, pack, faults, sources, between, split_of.get(pack.node), found.get(pack.node))
+                node_view(
+                    index, pack, faults, sources, between, split_of.get(pack.node), found.get(pack.node)
+                )
                 for index, (pack, faults) in enumerate(part, start=1)
             ],
         )
@@ -152,144 +139,6 @@ def _elsewhere(
     # Nothing in a JSON string needs these characters as they are, and HTML would read them.
     escapes = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
     return Markup(json.dumps(others).translate(escapes))
-
-
-@dataclass(frozen=True)
-class _Span:
-    number: int  # 1 is the strongest
-    chunk: SelectedChunk
-    origin: str
-    through: tuple[NodeId, ...]
-    fault: str | None
-    quote: str
-    cut: int  # characters of the quote that are not shown
-
-
-@dataclass(frozen=True)
-class _Source:
-    node: NodeId
-    origin: str
-    found: bool
-    size: int
-    spans: list[_Span]
-    pieces: list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class _Neighbour:
-    entry: SelectedNeighbour
-    origin: str
-    through: tuple[NodeId, ...]
-    snippet: str
-    spans: list[_Span]
-
-
-def _view(
-    index: int,
-    pack: EvidencePack,
-    faults: Sequence[str],
-    sources: SourceTexts,
-    between: Between,
-    split: str | None,
-    measured: NodeFaithfulness | None,
-) -> dict[str, Any]:
-    hops = {neighbour.node: neighbour.hop for neighbour in reversed(pack.neighbours)}
-    origins = {node: hop_name(hop) for node, hop in hops.items()}
-    ranked = sorted(pack.chunks, key=lambda chunk: -chunk.weight)
-    spans = [
-        _span(number, chunk, pack, origins, sources, between) for number, chunk in enumerate(ranked, start=1)
-    ]
-    by_node: dict[NodeId, list[_Span]] = {}
-    for span in spans:
-        by_node.setdefault(span.chunk.node, []).append(span)
-    return {
-        "anchor": f"n{index}",
-        "pack": pack,
-        "split": split,
-        "measured": measured,
-        "strongest": _strongest(pack, hops),
-        "faults": faults,
-        "right": None if pack.label is None else pack.label == pack.prediction,
-        "snippet": _snippet(sources.text(pack.node)),
-        "spans": spans,
-        "neighbours": [
-            _Neighbour(
-                entry,
-                hop_name(entry.hop),
-                between.nodes(pack, entry.node),
-                _snippet(sources.text(entry.node)),
-                by_node.get(entry.node, []),
-            )
-            for entry in sorted(pack.neighbours, key=lambda neighbour: (neighbour.hop, -neighbour.weight))
-        ],
-        "sources": [
-            _source(node, origins.get(node, "not selected"), own, sources) for node, own in by_node.items()
-        ],
-    }
-
-
-def _strongest(pack: EvidencePack, hops: Mapping[NodeId, int]) -> str:
-    """Where the span of the largest weight comes from, in words; empty without one."""
-    if not pack.chunks:
-        return ""
-    hop = hops.get(max(pack.chunks, key=lambda chunk: chunk.weight).node, -1)
-    return f"{_ORIGINS[hop]} (hop {hop})" if 0 <= hop < len(_ORIGINS) else "a node that was not selected"
-
-
-def _span(
-    number: int,
-    chunk: SelectedChunk,
-    pack: EvidencePack,
-    origins: Mapping[NodeId, str],
-    sources: SourceTexts,
-    between: Between,
-) -> _Span:
-    text = sources.text(chunk.node) or ""
-    inside = 0 <= chunk.start <= chunk.end <= len(text)
-    quote = text[chunk.start : chunk.end] if inside else ""
-    return _Span(
-        number=number,
-        chunk=chunk,
-        origin=origins.get(chunk.node, "not selected"),
-        through=between.nodes(pack, chunk.node),
-        fault=chunk_violation(pack, chunk, sources),
-        quote=quote[:_QUOTE],
-        cut=max(len(quote) - _QUOTE, 0),
-    )
-
-
-def _source(node: NodeId, origin: str, spans: list[_Span], sources: SourceTexts) -> _Source:
-    text = sources.text(node)
-    size = len(text or "")
-    # A span outside the text has no place to mark; the list of spans says what is wrong with it.
-    usable = [span for span in spans if 0 <= span.chunk.start < span.chunk.end <= size]
-    parts = pieces(text or "", [(span.chunk.start, span.chunk.end) for span in usable])
-    return _Source(
-        node=node,
-        origin=origin,
-        found=text is not None,
-        size=size,
-        spans=spans,
-        pieces=[
-            {
-                "text": part.text,
-                "omitted": part.omitted,
-                "spans": [usable[j] for j in part.spans],
-                "begins": [usable[j] for j in part.begins],
-                "weight": min(sum(max(usable[j].chunk.weight, 0.0) for j in part.spans), 1.0),
-            }
-            for part in parts
-        ],
-    )
-
-
-def _snippet(text: str | None) -> str:
-    if text is None:
-        return "(not in the folder)"
-    words = " ".join(text[: 2 * _SNIPPET].split())
-    if not words:
-        return "(empty text)"
-    return words if len(words) <= _SNIPPET else words[:_SNIPPET].rstrip() + " …"
 
 
 def _literal(text: str) -> Markup:
