@@ -114,6 +114,19 @@ def audit_run(path: Path, client: str | None, round_number: int | None) -> list[
     return audited
 
 
+def without_evidence(path: Path) -> str | None:
+    """A sentence on the sites of a run that have no evidence in it; None if all have, or if it is no run."""
+    if not is_run(path):
+        return None
+    folders = {folder.name for folder in (path / SITES).iterdir() if folder.is_dir()}
+    names = sorted(folders | {row.client for row in RunDirectory.open(path).read_clients()})
+    bare = [name for name in names if not available_rounds(path / SITES / name / EVIDENCE)]
+    if not bare:
+        return None
+    verb = "has" if len(bare) == 1 else "have"
+    return f"{len(bare)} of {len(names)} sites {verb} no evidence: {', '.join(bare)}"
+
+
 def audit_site(site: Site, round_number: int | None, budgets: Budgets, model: str | None = None) -> Audited:
     """One institution's evidence, of the latest round unless another one is asked for.
 

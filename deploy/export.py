@@ -50,7 +50,7 @@ def export(
 
     Raises:
         ConfigError: options that do not go together, or `out` exists.
-        RunError, DataError: there is no core, or it cannot be read.
+        RunError, DataError: there is no core, it cannot be read, or its chunks are not from the site's texts.
     """
     if out.exists():
         raise ConfigError(f"{out} is there already: name a new folder with --out")
@@ -65,9 +65,8 @@ def export(
     wanted = max(rounds, default=None) if round_number is None else round_number
     if wanted is None or wanted not in rounds:
         there = ", ".join(map(str, rounds)) or "none"
-        raise RunError(
-            f"{core} has no core of round {wanted or 'any'}; it has {there}: name one with --round"
-        )
+        asked = "any round" if wanted is None else f"round {wanted}"
+        raise RunError(f"{core} has no core of {asked}; it has {there}: name one with --round")
     packs = read_packs(core / f"round-{wanted:04d}.jsonl")
     site = read_folder(data or workspace, require_training=False).graph
     adjacency = read_links(core, wanted, len(packs))

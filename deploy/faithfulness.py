@@ -47,13 +47,15 @@ from server.tracking.run_directory import RunDirectory, is_run
 METHOD = "dance"
 REPORT = "report.html"
 
+Compared = tuple[tuple[int, int, list[Change]], ...]
+
 
 @dataclass(frozen=True)
 class SiteChanges:
     """What changed at a site between rounds: (first, last) and the nodes' changes, and margins of the last."""
 
-    scored: tuple[tuple[int, int, list[Change]], ...]
-    core: tuple[tuple[int, int, list[Change]], ...]
+    scored: Compared
+    core: Compared
     margins: Mapping[str | int, float]
 
 
@@ -70,6 +72,7 @@ class SiteMeasure:
 def measure_audited(
     audited: Sequence[Audited],
     path: Path,
+    client: str | None,
     model: Path | None,
     targets: int,
     display: Display,
@@ -78,8 +81,9 @@ def measure_audited(
     """Measure the sites of an audit, write what was found, and show it.
 
     Args:
-        audited: the sites, at the round of the released model.
+        audited: the sites, at the round of the released model, whose evidence was verified.
         path: a run directory, or a site's folder.
+        client: the only site of a run that is measured; nothing is then written for the run as a whole.
         model: where the released model is, if not in `path`.
         targets: most test nodes a site.
 
@@ -96,18 +100,16 @@ def measure_audited(
     source = model or path
     fingerprint = read_release(RunDirectory.open_release(source)).card.fingerprint
     for site in audited:
-        if {pack.model for pack in site.packs} - {fingerprint}:
+        if {pack.model for pack in site.packs} != {fingerprint}:
             raise RunError(
                 f"the evidence of {site.name} in round {site.round} is not that of the model in {source}: "
                 f"choose its round by --round, or the run that released it by --model"
             )
     release, found = measure_sites([site.site for site in audited], source, targets, display)
-    together = write_measures(release, found, run)
-    if run is None:
-        show_measures(console, together, found[0].site.name)
-        return
+    whole = run if client is None else None
+    together = write_measures(release, found, whole)
     show_measures(console, together, f"{len(found)} sites" if len(found) > 1 else found[0].site.name)
-    say(console, f"faithfulness  {run / FILE}")
+    say(console, f"faithfulness  {(whole or found[0].site.workspace) / FILE}")
 
 
 def measure_sites(
@@ -133,18 +135,23 @@ def measure_sites(
     card = release.card
     released = ReleasedModel(release.parameters, card.round, card.scoring)
     seed = release.config.seed
-    found = []
+    prepared = []
     for site in sites:
         session = Session(site, release.config, display.work(site.name), card.classes)
         check_features(session, card.features)
         chosen = chosen_targets(session, targets, seed)
         if chosen:
-            measured = measure(session, released, chosen, seed)
-            found.append(SiteMeasure(site, session, measured, _changes(session, measured, card.round)))
-    if not found:
+            # A file that cannot be read is found before the long work, not after it.
+            prepared.append((session, chosen, *_changes(site.evidence, card.round)))
+    if not prepared:
         raise RunError(
             "no site has a labelled test node, on which faithfulness is measured: give labels and a split"
         )
+    found = []
+    for session, chosen, scored, core in prepared:
+        measured = measure(session, released, chosen, seed)
+        margins = dict(zip(session.data.node_ids, measured.margins.tolist(), strict=True))
+        found.append(SiteMeasure(session.site, session, measured, SiteChanges(scored, core, margins)))
     return release, found
 
 
@@ -239,10 +246,8 @@ def show_measures(console: Console, summary: Mapping[str, Any], title: str) -> N
         say(console, sentence)
 
 
-def _changes(session: Session, measured: Measured, round_number: int) -> SiteChanges:
+def _changes(folder: Path, round_number: int) -> tuple[Compared, Compared]:
     """Between the two rounds whose scored evidence is kept, and between the kept cores."""
-    folder = session.site.evidence
-    margins = dict(zip(session.data.node_ids, measured.margins.tolist(), strict=True))
     scored = [number for number in available_rounds(folder) if number != round_number]
     if round_number not in available_rounds(folder) or not scored:
         pairs: list[tuple[int, int]] = []
@@ -250,10 +255,10 @@ def _changes(session: Session, measured: Measured, round_number: int) -> SiteCha
         other = scored[-1]
         pairs = [(min(other, round_number), max(other, round_number))]
     core = list(pairwise(available_rounds(folder / CORE_FOLDER)))
-    return SiteChanges(_compared(folder, pairs), _compared(folder / CORE_FOLDER, core), margins)
+    return _compared(folder, pairs), _compared(folder / CORE_FOLDER, core)
 
 
-def _compared(folder: Path, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, int, list[Change]], ...]:
+def _compared(folder: Path, pairs: Sequence[tuple[int, int]]) -> Compared:
     read: dict[int, tuple[EvidencePack, ...]] = {
         number: read_packs(folder / f"round-{number:04d}.jsonl")
         for number in sorted({number for pair in pairs for number in pair})

@@ -149,12 +149,20 @@ def check_out(out: Path, folder: Path) -> None:
     """Raise ConfigError where predictions cannot be written so, before any work is done."""
     if out.suffix != SUFFIX or out.is_dir():
         raise ConfigError(f"--out {out}: name a file that ends with {SUFFIX}")
+    if out.exists() and not out.is_file():
+        raise ConfigError(f"--out {out} is no regular file; choose another name")
+    above = next(folder for folder in out.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise ConfigError(f"--out {out} lies in {above}, which is no folder; choose another name")
     if out.stem in CONTRACT_STEMS and out.resolve().parent == folder.resolve():
         raise ConfigError(f"--out {out} is a file of the folder itself; choose another name")
 
 
 def write_predictions(predicted: Predicted, out: Path) -> None:
-    """Write the table; it appears whole or not at all, and the same predictions give the same bytes."""
+    """Write the table, in a folder that is made where it is missing.
+
+    It appears whole or not at all, and the same predictions give the same bytes.
+    """
     schema = table_schema(predicted.data, predicted.facts)
     sink = pa.BufferOutputStream()
     with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:

@@ -15,7 +15,7 @@ from server.methods.registry import ServerMethod
 from server.report.page import write_report
 from server.standing import Standing
 from server.tracking.model_card import write_model_card
-from server.tracking.release import released_settings
+from server.tracking.release import card_digest, released_settings
 from server.tracking.rows import RoundRow, Summary
 from server.tracking.run_directory import RunDirectory
 
@@ -42,7 +42,7 @@ def conclude(
             "scoring": standing.best_path,
             **released_settings(config),
         }
-        directory.write_model(standing.best, card)
+        directory.write_model(standing.best, {**card, "digest": card_digest(card)})
     directory.write_summary(summary)
     write_model_card(directory)
     write_report([directory.path], directory.path / "report.html")

@@ -14,6 +14,7 @@ from safetensors.torch import load, save
 
 from client.data.text_graph import NONE, TRAIN, CrossEdges, TextGraph, canonical_edges
 from client.evidence.packs import EvidencePack, write_whole
+from client.evidence.verification import SourceTexts, chunk_violation
 from common.errors import RunError
 from common.graph import Adjacency
 
@@ -108,7 +109,20 @@ def condensed_graph(
 
 
 def chunk_texts(packs: Sequence[EvidencePack], site: TextGraph) -> tuple[str, ...]:
-    """The selected chunks of each pack, the strongest first, as paragraphs."""
+    """The selected chunks of each pack, the strongest first, as paragraphs.
+
+    Raises:
+        RunError: a chunk is not, word for word, from the site's present texts.
+    """
+    sources = SourceTexts(site.node_ids, site.texts)
+    for pack in packs:
+        for chunk in pack.chunks:
+            fault = chunk_violation(pack, chunk, sources)
+            if fault is not None:
+                raise RunError(
+                    f"node {pack.node!r}, round {pack.round}: the chunk [{chunk.start}:{chunk.end}] {fault}: "
+                    f"name the folder with the texts on which the run was made"
+                )
     texts = dict(zip(site.node_ids, site.texts, strict=True))
     return tuple(
         SEPARATOR.join(texts[chunk.node][chunk.start : chunk.end] for chunk in pack.chunks) for pack in packs

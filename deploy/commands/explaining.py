@@ -44,8 +44,8 @@ def audit(
 
     --faithfulness cuts chunks out of the texts, encodes these anew and predicts again with the released model:
     without the evidence, from the evidence alone, and the same for random chunks and for dense attention. It
-    writes faithfulness.json at each site, and for a run also RUN/faithfulness.json (counts and means only) and
-    the report.
+    writes faithfulness.json at each site, and for all sites of a run also RUN/faithfulness.json (counts and means
+    only) and the report. Where the evidence does not verify, nothing is measured.
 
     Example: `fedtag audit runs/dance-pydocs-1 --client client-00`
     """
@@ -54,28 +54,32 @@ def audit(
 
     audited = auditing.audit(path, client, data, round_number, config)
     console = results()
-    if faithfulness:
+    bare = auditing.without_evidence(path) if client is None else None
+    verified = bare is None and all(site.verification.holds for site in audited)
+    if faithfulness and verified:
         from deploy.display import display
         from deploy.faithfulness import measure_audited
 
         with display(debug) as shown:
-            measure_audited(audited, path, model, nodes, shown, console)
+            measure_audited(audited, path, client, model, nodes, shown, console)
     if node is not None:
         auditing.show_node(console, audited, node)
     pages = auditing.page_paths(audited, path, html) if node is None or html is not None else []
     for site, page in zip(audited, pages, strict=False):
         for written in auditing.write_audit_page(site, page):
             say(console, f"page  {written}")
-    faults = 0
     for site in audited:
         found = site.verification
-        faults += len(found.violations)
         verdict = "every span is literal" if found.holds else f"{len(found.violations)} violations"
         style = "green" if found.holds else "red"
         say(console, f"{site.name}, round {site.round}: {found.checked} packs verified, {verdict}", style)
         for sentence in found.violations[:20]:
             say(notices(), sentence, "red")
-    if faults:
+    if bare is not None:
+        say(notices(), bare, "red")
+    if not verified:
+        if faithfulness:
+            say(notices(), "the evidence does not verify: nothing was measured", "red")
         raise typer.Exit(1)
 
 

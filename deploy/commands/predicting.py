@@ -23,7 +23,9 @@ def predict(
         Path,
         typer.Argument(help="Nodes and edges; labels, splits and classes may be absent.", show_default=False),
     ],
-    out: Annotated[Path, typer.Option(help="The Parquet file.")] = Path("predictions.parquet"),
+    out: Annotated[Path, typer.Option(help="The Parquet file; its folder is made where missing.")] = Path(
+        "predictions.parquet"
+    ),
     cache: Annotated[
         Path | None,
         typer.Option(help="Folder of encoded texts. [default: FEDTAG_CACHE, or ~/.cache/fedtag]"),

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from common.config import RunConfig, flatten
 from common.errors import ConfigError, FedtagError, RunError
+from deploy.comparison.fingerprint import fingerprint_of
 from deploy.comparison.matrix import Cell
 from deploy.console import sentences
 from deploy.display import LOGGER, Work
@@ -25,6 +26,7 @@ from server.tracking.rows import RoundRow
 from server.tracking.run_directory import RunDirectory, is_run, read_object
 
 COST = "cost.json"
+SOURCE = "source.json"
 ROUNDS = "rounds"
 
 
@@ -59,13 +61,14 @@ def states(cells: Sequence[Cell]) -> dict[Cell, State]:
     """The state of every cell.
 
     Raises:
-        RunError: a folder holds a run with other settings, or something that is no run.
+        RunError: a folder holds a run with other settings or of other data, or something that is no run.
     """
     found: dict[Cell, State] = {}
     problems = []
+    fingerprints = {source: fingerprint_of(source) for source in {cell.config.data.source for cell in cells}}
     for cell in cells:
         try:
-            found[cell] = state_of(cell)
+            found[cell] = state_of(cell, fingerprints[cell.config.data.source])
         except RunError as error:
             problems.append(str(error))
     if problems:
@@ -75,11 +78,15 @@ def states(cells: Sequence[Cell]) -> dict[Cell, State]:
     return found
 
 
-def state_of(cell: Cell) -> State:
+def state_of(cell: Cell, fingerprint: str | None = None) -> State:
     """What is in the folder of a cell.
 
+    Args:
+        cell: whose folder it is.
+        fingerprint: of its data; taken where it is not given.
+
     Raises:
-        RunError: it holds a run with other settings, or something that is no run.
+        RunError: it holds a run with other settings or of other data, or something that is no run.
     """
     path = cell.path
     if not path.exists() or is_abandoned(path):
@@ -94,6 +101,18 @@ def state_of(cell: Cell) -> State:
     difference = difference_of(there, cell.config)
     if difference:
         raise RunError(f"{path} was run with {difference}; choose another --out, or the same settings")
+    made_with = read_fingerprint(path)
+    if made_with is None and not run.finished and not run.read_rounds():
+        return State.ABSENT
+    if made_with is None:
+        raise RunError(
+            f"{path} was run by another version of fedtag, which did not keep what its data were; choose another "
+            "--out, or delete that run"
+        )
+    if made_with != (fingerprint or fingerprint_of(cell.config.data.source)):
+        raise RunError(
+            f"the data {cell.data} changed since {path} was run; choose another --out, or delete that run"
+        )
     return State.FINISHED if run.finished else State.UNFINISHED
 
 
@@ -112,14 +131,19 @@ def difference_of(there: RunConfig, wanted: RunConfig) -> str:
 def run_cell(cell: Cell, tell: Tell) -> None:
     """Start or continue the run of a cell; a finished one stays as it is.
 
-    Processor time is added to the run's cost.json, whether the run ends or is stopped in order.
+    Processor time is added to the run's cost.json, whether the run ends or is stopped in order. The
+    fingerprint of its data is in source.json from the start.
     """
-    state = state_of(cell)
+    fingerprint = fingerprint_of(cell.config.data.source)
+    state = state_of(cell, fingerprint)
     if state is State.FINISHED:
         return
     start = time.process_time()
     try:
         run = opened(cell, state)
+        # Taken before the data were read: should they change meanwhile, the run counts as one of old data.
+        text = json_text({"sha256": fingerprint}, SOURCE) + "\n"
+        write_atomically(cell.path / SOURCE, encoded(text))
         run_in_process(run, Told(tell))
     finally:
         if is_run(cell.path):
@@ -136,6 +160,12 @@ def opened(cell: Cell, state: State) -> PreparedRun:
         shutil.rmtree(cell.path)
     cell.path.parent.mkdir(parents=True, exist_ok=True)
     return prepare(cell.config)
+
+
+def read_fingerprint(path: Path) -> str | None:
+    """The fingerprint of the data of a run; None where it was not kept."""
+    found = (read_object(path / SOURCE) or {}).get("sha256")
+    return found if isinstance(found, str) else None
 
 
 def read_cpu_seconds(path: Path) -> float | None:

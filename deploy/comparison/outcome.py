@@ -11,7 +11,7 @@ from rich.text import Text
 
 from common.errors import RunError
 from deploy.comparison.execution import read_cpu_seconds
-from deploy.comparison.matrix import Matrix
+from deploy.comparison.matrix import RUNS, Matrix
 from deploy.comparison.study import RowTable, Study
 from deploy.console import notices, results, say
 from deploy.settings import resolve
@@ -32,6 +32,8 @@ from server.comparison.tables import (
 from server.tracking.durable_files import LOCK, encoded, write_atomically
 
 STUDY = "study.toml"
+MARK = "# Written by fedtag compare, which overwrites it."
+TABLES = ("comparison.md", "comparison.csv")
 PAGE = "comparison.html"
 
 
@@ -62,17 +64,41 @@ def placed(row: RowTable, study: Study) -> Row:
     return Row(row.name, row.settings, None if place is None else float(place), series)
 
 
-def write_study(matrix: Matrix) -> None:
-    """Write study.toml, by which the comparison can be repeated.
+def check_home(home: Path) -> None:
+    """Refuse a folder in which a comparison would overwrite what no comparison wrote; writes nothing.
 
     Raises:
         RunError: the folder holds something else.
     """
-    home = matrix.home
-    if home.is_dir() and not (home / STUDY).exists() and {entry.name for entry in home.iterdir()} - {LOCK}:
+    if not home.exists():
+        return
+    if not home.is_dir():
+        raise RunError(f"{home} is a file; choose another --out")
+    there = {entry.name for entry in home.iterdir()} - {LOCK}
+    if there and STUDY not in there:
         raise RunError(f"{home} is not empty and holds no comparison; choose another --out")
+    if there and not is_marked(home / STUDY):
+        raise RunError(
+            f"{home / STUDY} was not written by this version of fedtag compare, which would overwrite it; choose "
+            "another --out"
+        )
+    foreign = [name for name in TABLES if name in there] if RUNS not in there else []
+    if foreign:
+        raise RunError(
+            f"{home} holds {' and '.join(foreign)} but no {RUNS}, of which they would come; choose another --out, or "
+            "move them away"
+        )
+
+
+def is_marked(study: Path) -> bool:
+    """Whether compare wrote a study file."""
+    return study.is_file() and study.read_bytes().startswith(MARK.encode())
+
+
+def write_study(matrix: Matrix) -> None:
+    """Write study.toml, by which the comparison can be repeated."""
     text = tomli_w.dumps(matrix.study.model_dump(by_alias=True))
-    write_atomically(home / STUDY, encoded(text))
+    write_atomically(matrix.home / STUDY, encoded(f"{MARK}\n{text}"))
 
 
 def write_outcome(matrix: Matrix, comparison: Comparison) -> None:

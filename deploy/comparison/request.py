@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import ConfigError
-from deploy.comparison.study import RESERVED, Study, checked_study, read_study, study_of_methods
+from deploy.comparison.study import MOST_SEEDS, RESERVED, Study, checked_study, read_study, study_of_methods
 from deploy.settings import collect, read_settings
 
 METHODS = ("dance",)
@@ -74,7 +74,7 @@ def seeds_of(text: str) -> tuple[int, ...]:
     """Seeds from `5` (0 to 4) or `0,3,7`; `3,` is the seed 3 alone.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: it is neither, or more than 1000 seeds.
     """
     try:
         numbers = tuple(int(part) for part in split(text))
@@ -82,6 +82,9 @@ def seeds_of(text: str) -> tuple[int, ...]:
         numbers = ()
     if not numbers or min(numbers) < 0:
         raise ConfigError(f"--seeds {text}: write how many, such as 5, or which, such as 0,1,2")
+    count = len(numbers) if "," in text else numbers[0]
+    if count > MOST_SEEDS:
+        raise ConfigError(f"--seeds: {count} seeds are too many; use {MOST_SEEDS} at most")
     return numbers if "," in text else tuple(range(numbers[0]))
 
 

@@ -9,7 +9,14 @@ from client.simulated import SEPARATOR
 from common.errors import ConfigError, DataError
 from deploy.comparison.execution import State, states
 from deploy.comparison.matrix import matrix_of
-from deploy.comparison.outcome import comparison_of, show_failures, show_outcome, write_outcome, write_study
+from deploy.comparison.outcome import (
+    check_home,
+    comparison_of,
+    show_failures,
+    show_outcome,
+    write_outcome,
+    write_study,
+)
 from deploy.comparison.progress import watched
 from deploy.comparison.study import Study
 from deploy.comparison.workers import Workers, run_here
@@ -33,11 +40,13 @@ def compare(study: Study, home: Path, jobs: int = 1, debug: bool = False) -> boo
 
     Raises:
         ConfigError, DataError: before anything runs, if settings or sources are wrong.
-        RunError: a run that is there has other settings, or another process is at work in the folder.
+        RunError: a run that is there has other settings or other data, the folder holds something else, or
+            another process is at work in it. Data that change while the runs go on give no tables.
     """
     if jobs < 1:
         raise ConfigError(f"--jobs {jobs}: use 1 or more")
     home = home.absolute()
+    check_home(home)
     matrix = matrix_of(study, home)
     check_sources(study)
     for device in {cell.config.device for cell in matrix.cells}:
@@ -47,10 +56,10 @@ def compare(study: Study, home: Path, jobs: int = 1, debug: bool = False) -> boo
     console = notices()
     counts = {"row": matrix.study.rows, "data set": matrix.data, "seed": study.seeds, "run": matrix.cells}
     size = ", ".join(f"{len(of)} {name}{'' if len(of) == 1 else 's'}" for name, of in counts.items())
-    say(console, f"{size}; {len(there) - len(left)} finished before; results go to {home}")
     home.mkdir(parents=True, exist_ok=True)
     failures = {}
     with exclusively(home), terminable():
+        say(console, f"{size}; {len(there) - len(left)} finished before; results go to {home}")
         write_study(matrix)
         try:
             if left:
@@ -63,6 +72,8 @@ def compare(study: Study, home: Path, jobs: int = 1, debug: bool = False) -> boo
         except (KeyboardInterrupt, TerminatedError):
             say(console, "stopped; the same command goes on from here", "yellow")
             raise
+        if left:
+            states(matrix.cells)
         comparison = comparison_of(matrix)
         write_outcome(matrix, comparison)
     show_outcome(comparison, home)

@@ -24,6 +24,7 @@ FULL_DATA = "fedavg"
 RESERVED = ("seed", "out", "resume", "data.source", "data.sites")
 """Settings that make the matrix; neither rows nor the common settings can hold them."""
 DEFAULT_SEEDS = 5
+MOST_SEEDS = 1000
 
 
 class Table(BaseModel):
@@ -84,6 +85,13 @@ class Study(Table):
     @field_validator("seeds", mode="before")
     @classmethod
     def _counted(cls, seeds: Any) -> Any:
+        if isinstance(seeds, bool) or (
+            isinstance(seeds, list | tuple) and any(isinstance(seed, bool) for seed in seeds)
+        ):
+            raise ValueError("true and false are no seeds; write how many, or a list of whole numbers")
+        count = seeds if isinstance(seeds, int) else len(seeds) if isinstance(seeds, list | tuple) else 0
+        if count > MOST_SEEDS:
+            raise ValueError(f"{count} seeds are too many; use {MOST_SEEDS} at most")
         return range(seeds) if isinstance(seeds, int) else seeds
 
     @field_validator("settings")
@@ -97,12 +105,16 @@ class Study(Table):
         unknown = [name for name in references if name not in REFERENCES]
         if unknown:
             raise ValueError(f"{', '.join(unknown)}: choose from {', '.join(REFERENCES)}")
+        check_named_once("reference", references)
         return references
 
     @field_validator("axis")
     @classmethod
     def _axis(cls, axis: str) -> str:
-        if axis and not isinstance(default_settings().get(axis, ""), int | float):
+        default = default_settings().get(axis, "")
+        if axis in RESERVED:
+            raise ValueError(f"'{axis}' is the same for all rows; name a setting that rows can have")
+        if axis and (isinstance(default, bool) or not isinstance(default, int | float)):
             raise ValueError(f"'{axis}' is not a setting that is a number; see `fedtag settings`")
         return axis
 
@@ -111,13 +123,18 @@ class Study(Table):
         for what, values in (("seed", self.seeds), ("data set", self.data)):
             if not values:
                 raise ValueError(f"there is no {what}; a comparison needs one at least")
-            if len(set(values)) < len(values):
-                raise ValueError(f"a {what} is named twice in {', '.join(map(str, values))}; name each once")
+            check_named_once(what, values)
         if not all(source.strip() for source in self.data):
             raise ValueError("a data set is empty; name a folder, a .npz graph, a public set, or pydocs")
         if not self.rows and not self.references:
             raise ValueError("there is no row; give [[rows]] or references")
         return self
+
+
+def check_named_once(what: str, values: Sequence[object]) -> None:
+    """Raise ValueError for values of which two are the same."""
+    if len(set(values)) < len(values):
+        raise ValueError(f"a {what} is named twice in {', '.join(map(str, values))}; name each once")
 
 
 def known_settings(nested: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,8 +173,13 @@ def study_of_methods(methods: Sequence[str], ratios: Sequence[float], title: str
         title: of tables and page.
 
     Raises:
-        ConfigError: a method is unknown or named twice.
+        ConfigError: a method is unknown, or it or a ratio is named twice.
     """
+    for option, what, values in (("--methods", "method", methods), ("--ratio", "ratio", ratios)):
+        try:
+            check_named_once(what, values)
+        except ValueError as error:
+            raise ConfigError(f"{option}: {error}") from None
     rows: list[dict[str, Any]] = []
     for method in methods:
         if method in REFERENCES:

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -138,10 +139,32 @@ class Workers:
             if cell.texts not in encoded:
                 encoding.add(cell.texts)
             waiting.remove(cell)
-            worker = self.idle.pop() if self.idle else self._started()
-            worker.line.send_bytes(cell_text(cell).encode())
+            worker = self._given(cell_text(cell).encode())
             self.busy[worker.line] = (worker, cell)
             watch.begin(cell)
+
+    def _given(self, task: bytes) -> Worker:
+        """A worker that has got a task: an idle one that still lives, else a new one."""
+        while self.idle:
+            worker = self.idle.pop()
+            try:
+                worker.line.send_bytes(task)
+            except ConnectionError:
+                self._closed(worker)
+            else:
+                return worker
+        worker = self._started()
+        # One that dies at once has closed its line, which is read next and tells how it ended.
+        with suppress(ConnectionError):
+            worker.line.send_bytes(task)
+        return worker
+
+    @staticmethod
+    def _closed(worker: Worker) -> int | None:
+        """The exit code of a process that has closed its line."""
+        worker.process.join(SECONDS_TO_END)
+        worker.line.close()
+        return worker.process.exitcode
 
     def _started(self) -> Worker:
         # Spawned and not forked: a fork of a process in which PyTorch has threads may hang.
@@ -163,9 +186,7 @@ class Workers:
         try:
             record = json.loads(worker.line.recv_bytes())
         except (EOFError, ConnectionError):
-            worker.process.join(SECONDS_TO_END)
-            worker.line.close()
-            return End(f"its process ended with {ending(worker.process.exitcode)}", lives=False)
+            return End(f"its process ended with {ending(self._closed(worker))}", lives=False)
         match record:
             case {"what": what, "done": done, "total": total}:
                 return Step(what, done, total)

@@ -17,6 +17,8 @@ from server.report.wording import count, duration, size
 from server.tracking.model_card import cell, code
 
 NOTHING = "–"
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell starts that a spreadsheet computes."""
 SCORE_COLUMNS = ("row", "data", "seed", "best_round", "val", "test", "macro_f1", "ece", "run")
 SUMMARY_COSTS = (
     *("rounds", "bytes_up", "bytes_down", "seconds", "seconds_per_round"),
@@ -262,9 +264,17 @@ def summary_record(line: Line, baseline: str) -> dict[str, object]:
 
 
 def csv_text(columns: Sequence[str], records: Iterable[Mapping[str, object]]) -> str:
-    """CSV with a heading; numbers in their shortest exact form, nothing for what is missing."""
+    """CSV with a heading; numbers in their shortest exact form, nothing for what is missing.
+
+    Text that a spreadsheet would take for a formula has an apostrophe before it.
+    """
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(records)
+    writer.writerows({key: as_text(value) for key, value in record.items()} for record in records)
     return buffer.getvalue()
+
+
+def as_text(value: object) -> object:
+    """A value that no spreadsheet computes."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -27,16 +29,18 @@ class Card(BaseModel):
         dimension: of the node features.
         features: where these come from.
         scoring: the way of scoring that validation chose.
+        digest: of these entries and the settings, see `card_digest`.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    round: int
+    round: Annotated[int, Field(ge=1)]
     fingerprint: str
     classes: Annotated[tuple[str, ...], Field(min_length=1)]
     dimension: Annotated[int, Field(ge=1)]
     features: str
     scoring: str
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,18 @@ def settings_of(method: str) -> tuple[str, ...]:
     return "method", "seed", "model", "text", method.replace("_", "-")
 
 
+def card_digest(entries: Mapping[str, Any]) -> str:
+    """SHA-256 (hex) of all entries of model.json that decide what the model predicts.
+
+    The fingerprint of the parameters is among them, so that the meaning of the outputs (classes, scoring,
+    method, settings) belongs to these parameters. It tells accidents and edits by hand; whoever forges a
+    model can compute it anew.
+    """
+    names = {*Card.model_fields, *settings_of(str(entries["method"]))} - {"digest"}
+    bound = {name: entries[name] for name in names if name in entries}
+    return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).hexdigest()
+
+
 def read_release(run: RunDirectory) -> Release:
     """The released model of a run, from model.json and model.safetensors alone.
 
@@ -81,6 +97,11 @@ def read_release(run: RunDirectory) -> Release:
         )
     parameters, entries = run.read_model(), run.read_model_card()
     place = run.path / MODEL_CARD
+    if "digest" not in entries:
+        raise RunError(
+            f"{place} has no digest of its entries, without which an edit of them would go unseen; "
+            "use both files as a run of this version of fedtag wrote them"
+        )
     try:
         card = Card.model_validate(entries)
         known = {name: entries[name] for name in settings_of(str(entries["method"])) if name in entries}
@@ -98,5 +119,10 @@ def read_release(run: RunDirectory) -> Release:
     if fingerprint(parameters) != card.fingerprint:
         raise RunError(
             f"{run.path / MODEL} does not hold the parameters whose fingerprint is in {MODEL_CARD}; {REMEDY}"
+        )
+    if card_digest(entries) != card.digest:
+        raise RunError(
+            f"{place} was changed: its classes, scoring, settings or other entries are not those whose digest "
+            f"is in it; {REMEDY}"
         )
     return Release(card, config, parameters)

@@ -21,6 +21,7 @@ from common.errors import RunError
 from deploy.cli import app
 from deploy.comparison.execution import ROUNDS, Note, State, Step, run_cell, state_of
 from deploy.comparison.matrix import Cell, matrix_of
+from deploy.comparison.progress import CellWatch
 from deploy.comparison.request import requested
 from deploy.comparison.study import STUDIES, read_study
 from deploy.comparison.workers import Workers, run_here
@@ -176,6 +177,95 @@ def test_other_settings_are_refused_by_name(fedtag: Fedtag, tmp_path: Path) -> N
     assert "6 runs; 3 finished before" in more.stderr
 
 
+def test_changed_data_are_refused_and_not_mixed(fedtag: Fedtag, tmp_path: Path) -> None:
+    options = ("compare", *SMALL, "--rounds", 1, "--out", "one")
+    assert fedtag(*options, "--seeds", "0,").exit_code == 0
+    nodes = tmp_path / "site-a" / "nodes.csv"
+    content = nodes.read_text(encoding="utf-8")
+    nodes.write_text(content.replace(",a,train", ",b,train"), encoding="utf-8")
+    before = times(tmp_path / "one")
+    refused = fedtag(*options, "--seeds", 2)
+    assert refused.exit_code == 1
+    assert "the data site-a changed since" in refused.stderr
+    assert "seed-0 was run; choose another --out, or delete that run" in refused.stderr
+    assert times(tmp_path / "one") == before
+    nodes.write_text(content, encoding="utf-8")
+    again = fedtag(*options, "--seeds", 2)
+    assert again.exit_code == 0
+    assert "6 runs; 3 finished before" in again.stderr
+
+
+def test_half_done_run_of_changed_data_and_runs_without_fingerprint_are_refused(
+    fedtag: Fedtag, tmp_path: Path
+) -> None:
+    def interrupt(cell: Cell, said: Step | Note) -> None:
+        if isinstance(said, Step) and said.done == 2:
+            raise KeyboardInterrupt
+
+    cell = cells(tmp_path / "one")[0]
+    with pytest.raises(KeyboardInterrupt):
+        run_here([cell], Record(interrupt), debug=False)
+    edges = tmp_path / "site-a" / "edges.csv"
+    content = edges.read_bytes()
+    edges.write_bytes(content + b"0,1\n")
+    with pytest.raises(RunError, match="the data site-a changed since"):
+        run_cell(cell, lambda said: None)
+    edges.write_bytes(content)
+    assert state_of(cell) is State.UNFINISHED
+    (cell.path / "source.json").unlink()
+    with pytest.raises(RunError, match="another version of fedtag, which did not keep what its data were"):
+        state_of(cell)
+    (cell.path / "metrics.jsonl").unlink()
+    assert state_of(cell) is State.ABSENT
+
+
+def test_data_that_change_while_runs_go_on_give_no_table(
+    fedtag: Fedtag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges = tmp_path / "site-a" / "edges.csv"
+
+    def change(watch: CellWatch, cell: Cell, said: Step | Note) -> None:
+        if cell.row == "isolated":
+            edges.write_bytes(edges.read_bytes() + b"0,1\n")
+
+    monkeypatch.setattr(CellWatch, "tell", change)
+    refused = fedtag("compare", *SMALL, "--rounds", 1, "--seeds", "0,", "--out", "one")
+    assert refused.exit_code == 1
+    assert "the data site-a changed since" in refused.stderr
+    assert not (tmp_path / "one" / "comparison.md").exists()
+
+
+def test_files_of_the_user_are_not_overwritten(fedtag: Fedtag, tmp_path: Path) -> None:
+    home = tmp_path / "mine"
+    home.mkdir()
+    text = 'title = "Mine" # a remark\ndata = ["site-a"]\nseeds = 1\nreferences = ["isolated"]\n'
+    (home / "study.toml").write_text(text)
+    options = ("compare", "--study", "mine/study.toml", "--rounds", 1, "--clients", 2)
+    refused = fedtag(*options, "--out", "mine")
+    assert refused.exit_code == 1
+    assert "was not written by this version of fedtag compare" in refused.stderr
+    assert contents(home, [path.name for path in home.iterdir()]) == [text.encode()]
+    done = fedtag(*options, "--partition", "random", "--out", "one")
+    assert done.exit_code == 0, done.stderr
+    (home / "study.toml").write_bytes((tmp_path / "one" / "study.toml").read_bytes())
+    (home / "comparison.md").write_text("keep")
+    refused = fedtag(*options, "--out", "mine")
+    assert refused.exit_code == 1
+    assert "mine holds comparison.md but no runs" in refused.stderr
+    assert (home / "comparison.md").read_text() == "keep"
+
+
+def test_refused_folder_stays_as_it_is(fedtag: Fedtag, tmp_path: Path) -> None:
+    before = times(tmp_path / "site-b")
+    refused = fedtag("compare", *SMALL, "--rounds", 1, "--out", "site-b")
+    assert refused.exit_code == 1
+    assert "site-b is not empty and holds no comparison" in refused.stderr
+    assert "results go to" not in refused.stderr
+    assert times(tmp_path / "site-b") == before
+    refused = fedtag("compare", *SMALL, "--rounds", 1, "--out", "site-b/nodes.csv")
+    assert "nodes.csv is a file; choose another --out" in refused.stderr
+
+
 def test_failing_run_costs_itself_only(fedtag: Fedtag, tmp_path: Path) -> None:
     """More clients than nodes cannot be had, except where all is in one place."""
     options = (
@@ -264,6 +354,20 @@ def test_one_process_encodes_while_the_others_wait_and_a_dead_one_is_replaced(
     assert record.errors == {0: None, 1: "its process ended with signal 9", 2: None}
     assert record.events.index(("begin", 1)) > record.events.index(("round 1", 0))
     assert [state_of(cell) for cell in wanted] == [State.FINISHED, State.UNFINISHED, State.FINISHED]
+    assert multiprocessing.active_children() == []
+
+
+def test_idle_process_that_dies_is_replaced(fedtag: Fedtag, tmp_path: Path) -> None:
+    first, second = cells(tmp_path / "one", seeds="2", rounds=1)
+    with Workers(1, debug=False) as workers:
+        assert workers.run([first], Record()) == {}
+        (idle,) = workers.idle
+        idle.process.kill()
+        idle.process.join()
+        assert workers.run([second], Record()) == {}
+        assert len(workers.idle) == 1
+        assert workers.idle[0] is not idle
+    assert state_of(second) is State.FINISHED
     assert multiprocessing.active_children() == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 from client.data.folder import read_folder
 from client.data.text_graph import NONE, TRAIN
+from client.data.writing import write_folder
 from client.evidence.condensed import links_file, read_links
 from client.evidence.packs import available_rounds, read_packs
 from client.methods.dance.keeping import CORE_FOLDER
@@ -81,12 +83,27 @@ def test_what_cannot_be_exported_is_said(dance_run: Federated, tmp_path: Path) -
         ([run, "--out", str(tmp_path / "new")], "client None has no core"),
         ([run, "--client", "nobody", "--out", str(tmp_path / "new")], "client nobody has no core"),
         ([run, "--client", name, "--round", "99", "--out", str(tmp_path / "new")], "no core of round 99"),
+        ([run, "--client", name, "--round", "0", "--out", str(tmp_path / "new")], "no core of round 0;"),
         ([str(tmp_path), "--client", name, "--out", str(tmp_path / "new")], "is none; leave it out"),
-        ([str(tmp_path), "--out", str(tmp_path / "new")], "no core of round any"),
+        ([str(tmp_path), "--out", str(tmp_path / "new")], "no core of any round; it has none"),
     ):
         result = CliRunner().invoke(app, ["export", *arguments])
         assert result.exit_code != 0
         assert words in " ".join(result.output.split())
+    assert not (tmp_path / "new").exists()
+
+
+def test_texts_that_were_not_selected_are_not_written(dance_run: Federated, tmp_path: Path) -> None:
+    """The same nodes with texts that have become longer at their beginning, so that every offset is off."""
+    graph = read_folder(dance_run.sites[0].folder).graph
+    changed = replace(graph, texts=tuple(f"New words. {text}" for text in graph.texts))
+    for data in (write_folder(changed, tmp_path / "changed"), dance_run.sites[1].folder):
+        place, out = dance_run.sites[0].workspace, tmp_path / "new"
+        arguments = ["export", str(place), "--out", str(out), "--data", str(data)]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 1, result.output
+        assert "name the folder with the texts on which the run was made" in " ".join(result.stderr.split())
+        assert len(result.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "new").exists()
 
 

@@ -20,8 +20,9 @@ from client.data.text_graph import TextGraph
 from client.data.writing import write_folder
 from client.evidence.faithfulness import EVIDENCE, RANDOM, faithfulness_report
 from client.evidence.measured import read_measured
-from client.evidence.packs import read_packs
+from client.evidence.packs import available_rounds, read_packs
 from client.methods.dance.condensation import chosen_views, forward
+from client.methods.dance.keeping import CORE_FOLDER
 from client.methods.dance.local_graph import LocalGraph, local_graph
 from client.methods.dance.masking import MaskedTexts, evidence_path, reach_of
 from client.methods.dance.measurement import chosen_targets, measure
@@ -318,7 +319,11 @@ def test_audit_with_faithfulness_inside_an_institution(run_copy: Path, tmp_path:
     result = fedtag("audit", site, *options)
     assert result.exit_code == 0, result.stderr
     alone = json.loads((site / "faithfulness.json").read_text())
-    assert fedtag("audit", run_copy, "--client", "client-01", "--faithfulness", "--nodes", 1).exit_code == 0
+    run_files = [run_copy / "faithfulness.json", run_copy / "report.html"]
+    before_run = [path.read_bytes() if path.exists() else None for path in run_files]
+    result = fedtag("audit", run_copy, "--client", "client-01", "--faithfulness", "--nodes", 1)
+    assert result.exit_code == 0, result.stderr
+    assert [path.read_bytes() if path.exists() else None for path in run_files] == before_run
     within = json.loads((run_copy / "sites" / "client-01" / "faithfulness.json").read_text())
     # The encoder's batches depend on what the cache holds, and with them the last bits of a vector.
     assert flat(within) == pytest.approx(flat(alone), abs=1e-4)
@@ -328,6 +333,27 @@ def test_audit_with_faithfulness_inside_an_institution(run_copy: Path, tmp_path:
     result = fedtag("audit", site, *options)
     assert result.exit_code == 1
     assert "is not that of the model in" in result.stderr
+
+
+def test_nothing_is_measured_for_a_run_of_which_a_site_has_no_evidence(run_copy: Path) -> None:
+    shutil.rmtree(run_copy / "sites" / "client-01")
+    result = fedtag("audit", run_copy, "--faithfulness", "--nodes", 1)
+    assert result.exit_code == 1
+    assert "1 of 3 sites has no evidence: client-01" in result.stderr
+    assert "nothing was measured" in result.stderr
+    assert not list(run_copy.rglob("faithfulness.json"))
+
+
+def test_kept_evidence_is_read_before_anything_is_measured(
+    run_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = run_copy / "sites" / "client-02" / "evidence" / CORE_FOLDER
+    file = core / f"round-{available_rounds(core)[-1]:04d}.jsonl"
+    file.write_bytes(file.read_bytes()[:-1])
+    monkeypatch.setattr("deploy.faithfulness.measure", lambda *_: pytest.fail("measured before reading"))
+    result = fedtag("audit", run_copy, "--faithfulness", "--nodes", 1)
+    assert result.exit_code == 2
+    assert "the last line has no end" in result.stderr
 
 
 def sites_of(run: Path) -> Sequence[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 
 from client.evidence.packs import read_packs
 from deploy.cli import app
+from server.tracking.release import card_digest
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Federated
@@ -261,13 +263,21 @@ def test_damaged_and_mixed_models(
     assert "is no run directory" in refused(broken, data, out, 1)
     shutil.copy(feature_runs["fedavg"] / "model.safetensors", broken)
     card = json.loads((feature_runs["fedavg"] / "model.json").read_text())
+    card["classes"].reverse()
+    (broken / "model.json").write_text(json.dumps(card))
+    assert "was changed: its classes" in refused(broken, data, out, 1)
+    # What even a digest made anew does not hide.
+    card["classes"].reverse()
     card["model"]["hidden"] = 63
+    card["digest"] = card_digest(card)
     (broken / "model.json").write_text(json.dumps(card))
     assert "do not fit the model that its settings describe" in refused(broken, data, out, 1)
     card["scoring"] = "evidence"
+    card["digest"] = card_digest(card)
     (broken / "model.json").write_text(json.dumps(card))
     assert "the way of scoring 'evidence'" in refused(broken, data, out, 1)
     card["method"] = "registry"
+    card["digest"] = card_digest(card)
     (broken / "model.json").write_text(json.dumps(card))
     assert "method 'registry' is unknown" in refused(broken, data, out, 2)
     assert not out.exists()
@@ -281,6 +291,11 @@ def test_where_predictions_cannot_go(feature_runs: dict[str, Path], tmp_path: Pa
     assert "name a file that ends with .parquet" in refused(run, data, tmp_path / "x.parquet", 2)
     assert "is a file of the folder itself" in refused(run, data, data / "nodes.parquet", 2)
     assert contents(data) == before
+    os.mkfifo(tmp_path / "pipe.parquet")
+    assert "is no regular file" in refused(run, data, tmp_path / "pipe.parquet", 2)
+    assert (tmp_path / "pipe.parquet").is_fifo()
+    (tmp_path / "file").touch()
+    assert "which is no folder" in refused(run, data, tmp_path / "file" / "deep" / "p.parquet", 2)
     out = tmp_path / "p.parquet"
     assert "device 'tpu'" in refused(run, data, out, 2, "--device", "tpu")
     assert "site name '../x'" in refused(run, data, out, 2, "--name", "../x")

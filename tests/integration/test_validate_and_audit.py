@@ -126,6 +126,17 @@ def test_each_fault_of_the_evidence_is_a_violation(site: Path, sentence: str) ->
     assert sentence in result.stderr
 
 
+def test_what_does_not_verify_is_not_measured(site: Path, tmp_path: Path) -> None:
+    """The model is not even looked for."""
+    for change in (FAULTS["SHA-256"], FAULTS["60 of 60 nodes have no evidence"]):
+        write_evidence(site, 1, change=change)
+        result = fedtag("audit", site, "--faithfulness", "--model", tmp_path / "none")
+        assert result.exit_code == 1
+        assert "the evidence does not verify: nothing was measured" in " ".join(result.stderr.split())
+        assert not (site / "faithfulness.json").exists()
+        assert (site / "audit-site-a.html").is_file()
+
+
 def test_audit_of_a_run_is_at_the_released_model(site: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = fedtag(
@@ -145,6 +156,11 @@ def test_audit_of_a_run_is_at_the_released_model(site: Path, tmp_path: Path) -> 
     assert f"all, round {released}: 60 packs verified" in result.stdout
     assert (out / "audit-all.html").is_file()
     assert "fedtag audit" in fedtag("simulate", "--resume", out).stdout
+    (out / "sites" / "beside").mkdir()
+    result = fedtag("audit", out)
+    assert result.exit_code == 1
+    assert "1 of 2 sites has no evidence: beside" in result.stderr
+    assert fedtag("audit", out, "--client", "all").exit_code == 0
     result = fedtag("audit", out, "--client", "client-07")
     assert result.exit_code == 1
     assert "choose all" in result.stderr

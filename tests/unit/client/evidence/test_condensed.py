@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,13 @@ from client.data.folder import read_folder
 from client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
 from client.data.writing import write_folder
 from client.evidence.condensed import chunk_texts, condensed_graph, links_file, read_links, write_links
-from client.evidence.packs import EvidencePack, SelectedChunk, available_rounds, text_digest
+from client.evidence.packs import (
+    EvidencePack,
+    SelectedChunk,
+    SelectedNeighbour,
+    available_rounds,
+    text_digest,
+)
 from common.errors import RunError
 from common.graph import Adjacency, normalised_adjacency
 
@@ -33,7 +40,8 @@ SITE = TextGraph(
 def pack(node: str, *spans: tuple[str, int, int]) -> EvidencePack:
     texts = dict(zip(SITE.node_ids, SITE.texts, strict=True))
     chunks = tuple(SelectedChunk(of, *span, 0.5, text_digest(texts[of])) for of, *span in spans)
-    return EvidencePack(node, "core", 4, "m", "Rules", 0.9, (), chunks, label="Rules")
+    near = tuple(SelectedNeighbour(of, int(of != node), 1.0) for of in {of: 0 for of, *_ in spans})
+    return EvidencePack(node, "core", 4, "m", "Rules", 0.9, near, chunks, label="Rules")
 
 
 def matrix(nodes: int, links: list[tuple[int, int, float]]) -> Adjacency:
@@ -94,3 +102,16 @@ def test_links_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 def test_a_core_of_another_folder_is_refused() -> None:
     with pytest.raises(RunError, match="node 'z' of the core is not among the nodes of 'site'"):
         condensed_graph(SITE, [pack("z")], matrix(1, []), [""])
+
+
+@pytest.mark.parametrize(
+    ("site", "words"),
+    [
+        (replace(SITE, texts=("First text, changed.", *SITE.texts[1:])), "with another SHA-256"),
+        (replace(SITE, node_ids=("z", *SITE.node_ids[1:])), "node 'a', which is not in the folder"),
+    ],
+)
+def test_chunks_of_other_texts_are_refused(site: TextGraph, words: str) -> None:
+    assert chunk_texts([pack("c", ("b", 0, 6))], site) == ("Second",)
+    with pytest.raises(RunError, match=rf"node 'c', round 4: the chunk \[0:5\] .*{words}.*name the folder"):
+        chunk_texts([pack("c", ("b", 0, 6), ("a", 0, 5))], site)

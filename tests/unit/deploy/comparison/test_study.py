@@ -175,6 +175,14 @@ def test_references_that_a_row_repeats_are_left_out(tmp_path: Path) -> None:
         ("seeds = 3", "title: field required"),
         ('title = "t"\nseeds = 0', "there is no seed"),
         ('title = "t"\nseeds = [1, 1]', "a seed is named twice"),
+        ('title = "t"\nseeds = true', "seeds: true and false are no seeds"),
+        ('title = "t"\nseeds = [3, true]', "seeds: true and false are no seeds"),
+        ('title = "t"\nseeds = 1001', "seeds: 1001 seeds are too many; use 1000 at most"),
+        ('title = "t"\nseeds = 99999999999999999999', "999 seeds are too many"),
+        (f'title = "t"\nseeds = {list(range(1001))}', "seeds: 1001 seeds are too many"),
+        ('title = "t"\nreferences = ["fedavg", "fedavg"]', "references: a reference is named twice"),
+        ('title = "t"\naxis = "seed"', "axis: 'seed' is the same for all rows"),
+        ('title = "t"\naxis = "dance.text-condensation"', "is not a setting that is a number"),
         ('title = "t"\nseeds = [-1]', "seeds.0: input should be greater than or equal to 0"),
         ('title = "t"\ndata = [" "]', "a data set is empty"),
         ('title = "t"\nreferences = []', "there is no row"),
@@ -248,6 +256,12 @@ def test_command_line_wins_over_the_study_and_rows_over_the_command_line(
         ({"ratios": "a"}, "--ratio a: write numbers"),
         ({"seeds": "-1"}, "--seeds -1: write how many"),
         ({"seeds": "x"}, "--seeds x: write how many"),
+        ({"seeds": "1000000000000"}, "--seeds: 1000000000000 seeds are too many; use 1000 at most"),
+        ({"seeds": "99999999999999999999"}, "--seeds: 99999999999999999999 seeds are too many"),
+        ({"seeds": ",".join(map(str, range(1001)))}, "--seeds: 1001 seeds are too many"),
+        ({"methods": "dance,dance"}, "--methods: a method is named twice in dance, dance"),
+        ({"methods": "fedavg,fedavg"}, "--methods: a method is named twice in fedavg, fedavg"),
+        ({"ratios": "0.08,0.080"}, "--ratio: a ratio is named twice in 0.08, 0.08"),
         ({"methods": "dance,nothing"}, "method 'nothing' is unknown; use one of"),
     ],
 )
@@ -258,6 +272,8 @@ def test_faults_of_a_command_line_are_named(given: dict[str, Any], match: str, t
 
 def test_seeds_are_a_number_or_a_list() -> None:
     assert [seeds_of(text) for text in ("3", "3,", "5, 0,2")] == [(0, 1, 2), (3,), (5, 0, 2)]
+    assert len(seeds_of("1000")) == 1000
+    assert seeds_of("99999999999999999999,") == (99999999999999999999,)
 
 
 def test_folders_of_one_federation_are_its_clients(tmp_path: Path) -> None:

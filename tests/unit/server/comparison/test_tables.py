@@ -123,6 +123,16 @@ def test_csv_holds_every_run_exactly(compared: Compared) -> None:
     assert float(own["rounds_to_plateau_mean"]) == 1
 
 
+def test_csv_has_no_formulas(compared: Compared) -> None:
+    names = ["=1+1", "+1", "-1", "@SUM(A1)", "plain = 1"]
+    comparison = compared({name: [0.5, 0.4, 0.5] for name in names}, baseline="=1+1")
+    shown = ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "plain = 1"]
+    for table in (scores_csv, costs_csv, summary_csv, convergence_csv):
+        assert list(dict.fromkeys(record["row"] for record in records(table(comparison)))) == shown
+    found = records(summary_csv(comparison))[1]
+    assert (found["baseline"], float(found["difference"])) == ("'=1+1", 0)
+
+
 def test_csv_holds_every_round(compared: Compared) -> None:
     found = records(convergence_csv(compared({"FedAvg": [*FEDAVG, None], "lost": [None] * 4})))
     assert [(line["row"], line["round"], line["seeds"]) for line in found] == [

@@ -15,7 +15,7 @@ import torch
 from common.config import RunConfig
 from common.errors import RunError
 from common.models.parameters import fingerprint
-from server.tracking.release import read_release, released_settings
+from server.tracking.release import card_digest, read_release, released_settings
 from server.tracking.run_directory import RunDirectory
 
 PARAMETERS = {"w": torch.arange(6.0).reshape(2, 3), "b": torch.zeros(2)}
@@ -44,7 +44,7 @@ def released(tmp_path: Path) -> Path:
         "scoring": "evidence",
         **released_settings(CONFIG),
     }
-    run.write_model(PARAMETERS, card)
+    run.write_model(PARAMETERS, {**card, "digest": card_digest(card)})
     return run.path
 
 
@@ -81,6 +81,17 @@ def edited(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
         (lambda card: card.update(text="bundled"), "unknown setting 'text'"),
         (lambda card: card.update(method="../x"), "is not a name"),
         (lambda card: card.update(fingerprint="0" * 64), "does not hold the parameters whose fingerprint"),
+        (lambda card: card.update(round=0), "lacks round, or has no usable value"),
+        (lambda card: card.pop("digest"), "has no digest of its entries"),
+        (lambda card: card.update(classes=["b", "a"]), r"model\.json was changed: .*restore both files"),
+        (lambda card: card.update(scoring="graph"), r"model\.json was changed"),
+        (lambda card: card.update(round=2), r"model\.json was changed"),
+        (lambda card: card.update(features="encoder bundled"), r"model\.json was changed"),
+        (lambda card: card.update(method="fedavg"), r"model\.json was changed"),
+        (lambda card: card.update(seed=6), r"model\.json was changed"),
+        (lambda card: card["model"].pop("hidden"), r"model\.json was changed"),
+        (lambda card: card["dance"].update({"two-hop-cap": 8}), r"model\.json was changed"),
+        (lambda card: card.update(digest="0" * 64), r"model\.json was changed"),
         (lambda card: card.update(sha256="0" * 64), "is not the file whose SHA-256"),
         (lambda card: card.clear(), "is not the file whose SHA-256"),
     ],
