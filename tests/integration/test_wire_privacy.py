@@ -167,7 +167,8 @@ def test_no_text_no_evidence_no_summary_no_identifier(run: Federated) -> None:
     assert packs
     summaries = [pack.summary for pack in packs if pack.summary]
     assert bool(summaries) == bool(run.config.summaries.limit)
-    secret = shingles_of([*texts, *summaries])
+    # A language model may recite the class names, which everyone in the federation knows.
+    secret = shingles_of([*texts, *summaries]) - shingles_of([" ".join(run.sessions[0].data.classes)])
     digests = {chunk.sha256.encode() for pack in packs for chunk in pack.chunks}
     assert len(secret) > 5000
     assert digests
