@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import ConfigError
-
-NAME = re.compile(r"[\w][\w .@-]{0,63}")
+from common.wire.records import CLIENT_NAME
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Site:
 
 def check_name(name: str) -> None:
     """Raise ConfigError where a site may not be called so; a name is also the name of a folder."""
-    if not NAME.fullmatch(name):
+    if not CLIENT_NAME.fullmatch(name):
         raise ConfigError(
             f"site name {name!r}: use 1 to 64 letters, digits, spaces or . _ @ -, "
             "starting with a letter or a digit"

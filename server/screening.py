@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,10 +11,9 @@ from torch import Tensor
 
 from common.errors import WireError
 from common.scores import CALIBRATION_BINS, Tally
-from common.wire.records import Instruction, Reply
+from common.wire.records import CLIENT_NAME, Instruction, Reply
 from server.methods.registry import Agreement, TensorForm
 
-CLIENT_NAME = re.compile(r"[\w][\w .@-]{0,63}")
 SUBSETS = ("val", "test")
 MOST_NODES = 10**12
 MOST_SECONDS = 1e9
