@@ -42,6 +42,12 @@ class Site:
         return self.workspace / "state"
 
 
+def name_of(folder: Path) -> str:
+    """What a site is called after its folder; `site` where no site may be called so."""
+    name = folder.resolve().name
+    return name if CLIENT_NAME.fullmatch(name) else "site"
+
+
 def check_name(name: str) -> None:
     """Raise ConfigError where a site may not be called so; a name is also the name of a folder."""
     if not CLIENT_NAME.fullmatch(name):

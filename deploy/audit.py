@@ -17,10 +17,9 @@ from client.evidence.page import write_page
 from client.evidence.terminal import evidence_view
 from client.evidence.verification import CHUNK_BUDGET, HOP_BUDGETS, Verification, verify
 from client.simulated import cache_folder
-from client.site import Site
+from client.site import Site, name_of
 from common.config import RunConfig, flatten
 from common.errors import ConfigError, RunError
-from common.wire.records import CLIENT_NAME
 from deploy.console import say
 from deploy.settings import read_settings
 from server.tracking.run_directory import RunDirectory, is_run
@@ -28,7 +27,6 @@ from server.tracking.run_directory import RunDirectory, is_run
 SITES = "sites"
 EVIDENCE = "evidence"
 CACHE = "cache"
-UNNAMED = "site"
 
 
 @dataclass(frozen=True)
@@ -176,8 +174,7 @@ def audit(
             f"--client chooses within a run directory, and {path} is none; name the site's folder"
         )
     budgets = Budgets.of(RunConfig.from_flat(read_settings(settings))) if settings else Budgets()
-    name = path.resolve().name
-    site = Site(name if CLIENT_NAME.fullmatch(name) else UNNAMED, data or path, path, path / CACHE)
+    site = Site(name_of(path), data or path, path, path / CACHE)
     return [audit_site(site, round_number, budgets)]
 
 

@@ -77,8 +77,8 @@ def measure_audited(
         targets: most test nodes a site.
 
     Raises:
-        ConfigError: a site's folder was given without the model.
-        RunError: the evidence is that of another model.
+        ConfigError: a site's folder was given without the model, or the model's method selects no texts.
+        RunError: there is no released model, or the evidence is that of another one.
     """
     run = path if is_run(path) else None
     if run is None and model is None:
@@ -87,14 +87,18 @@ def measure_audited(
             f"folder with its model.safetensors and model.json, by --model"
         )
     source = model or path
-    fingerprint = read_release(RunDirectory.open_release(source)).card.fingerprint
+    release = read_release(RunDirectory.open_release(source))
+    if release.config.method != METHOD:
+        raise ConfigError(
+            f"{source} holds a model of {release.config.method}, which selects no texts: measure a run of {METHOD}"
+        )
     for site in audited:
-        if {pack.model for pack in site.packs} != {fingerprint}:
+        if {pack.model for pack in site.packs} != {release.card.fingerprint}:
             raise RunError(
                 f"the evidence of {site.name} in round {site.round} is not that of the model in {source}: "
                 f"choose its round by --round, or the run that released it by --model"
             )
-    release, found = measure_sites([site.site for site in audited], source, targets, display)
+    found = measure_sites([site.site for site in audited], release, targets, display)
     whole = run if client is None else None
     together = write_measures(release, found, whole)
     show_measures(console, together, f"{len(found)} sites" if len(found) > 1 else found[0].site.name)
@@ -102,25 +106,20 @@ def measure_audited(
 
 
 def measure_sites(
-    sites: Sequence[Site], model: Path, targets: int, display: Display
-) -> tuple[Release, list[SiteMeasure]]:
+    sites: Sequence[Site], release: Release, targets: int, display: Display
+) -> list[SiteMeasure]:
     """Measure each site with the released model.
 
     Args:
         sites: each with its folder and its evidence.
-        model: a run directory, or a folder with model.safetensors and model.json.
+        release: of a method that selects texts.
         targets: most test nodes a site, drawn by the run's seed.
         display: where progress is shown.
 
     Raises:
-        RunError: there is no released model, or no site has a labelled test node.
-        ConfigError: the model is not of a method that selects texts, or a site has no texts to mask.
+        RunError: no site has a labelled test node.
+        ConfigError: a site has no texts to mask.
     """
-    release = read_release(RunDirectory.open_release(model))
-    if release.config.method != METHOD:
-        raise ConfigError(
-            f"{model} holds a model of {release.config.method}, which selects no texts: measure a run of {METHOD}"
-        )
     card = release.card
     released = ReleasedModel(release.parameters, card.round, card.scoring)
     seed = release.config.seed
@@ -141,7 +140,7 @@ def measure_sites(
         measured = measure(session, released, chosen, seed)
         margins = dict(zip(session.data.node_ids, measured.margins.tolist(), strict=True))
         found.append(SiteMeasure(session.site, session, measured, SiteChanges(scored, core, margins)))
-    return release, found
+    return found
 
 
 def write_measures(release: Release, found: Sequence[SiteMeasure], run: Path | None) -> dict[str, Any]:

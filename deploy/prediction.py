@@ -23,11 +23,10 @@ from client.prediction.outcome import Prediction, ReleasedModel
 from client.prediction.table import table_batches, table_schema
 from client.session import FOLDER_FEATURES, Session
 from client.simulated import cache_folder
-from client.site import Site
+from client.site import Site, name_of
 from client.text.encoder import Encoder
 from client.train.threads import limited_threads
 from common.errors import ConfigError, DataError, RunError
-from common.wire.records import CLIENT_NAME
 from deploy.console import results, say
 from deploy.display import display
 from deploy.simulation import check_device
@@ -38,7 +37,6 @@ from server.tracking.run_directory import RunDirectory
 
 SUFFIX = ".parquet"
 CONTRACT_STEMS = ("nodes", "edges", "cross_edges")
-UNNAMED = "site"
 
 
 @dataclass(frozen=True)
@@ -90,8 +88,7 @@ def predict(
             f"the way of scoring '{card.scoring}' in {run / 'model.json'} is none of {', '.join(paths)}; "
             "restore the file from the run"
         )
-    own = folder.resolve().name
-    called = name if name is not None else own if CLIENT_NAME.fullmatch(own) else UNNAMED
+    called = name if name is not None else name_of(folder)
     with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace, display(debug) as shown:
         site = Site(called, folder, Path(workspace), cache or cache_folder(), device)
         session = Session(site, config, shown.work(called), card.classes)
