@@ -23,8 +23,8 @@ from common.config import RunConfig, flatten
 from common.errors import ConfigError, RunError
 from common.sections import SummariesConfig
 from deploy.audit import EVIDENCE, SITES
-from deploy.commands.exporting import Texts
 from deploy.display import display
+from deploy.options import Texts
 from server.tracking.run_directory import RunDirectory, is_run
 
 

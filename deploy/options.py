@@ -21,6 +21,13 @@ class Engine(StrEnum):
     RAY = "ray"
 
 
+class Texts(StrEnum):
+    """What a condensed node's text is: selected chunks word for word, or the language model's summary of them."""
+
+    CHUNKS = "chunks"
+    SUMMARIES = "summaries"
+
+
 def _remember_debug(context: typer.Context, value: bool) -> bool:
     context.meta["fedtag.debug"] = value
     return value

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from deploy.options import Debug
-
-
-class Texts(StrEnum):
-    """What a condensed node's text is: selected chunks word for word, or the language model's summary of them."""
-
-    CHUNKS = "chunks"
-    SUMMARIES = "summaries"
+from deploy.options import Debug, Texts
 
 
 def export(

@@ -7,7 +7,9 @@ It is a module because a Flower app bundle carries no template files.
 
 from __future__ import annotations
 
-from server.report.page_parts import MACROS, STYLESHEET
+from server.report.page_parts import MACROS, head
+
+TITLE = "{{ comparison.title }}"
 
 TEMPLATE = (
     MACROS
@@ -15,22 +17,9 @@ TEMPLATE = (
 {% macro settings(pairs) %}
 {% for key, value in pairs %}<code>{{ key }} = {{ value }}</code>{% if not loop.last %}, {% endif %}{% else %}–{% endfor %}
 {% endmacro %}
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="color-scheme" content="light dark">
-<title>{{ comparison.title }}</title>
-<style>
 """
-    + STYLESHEET
+    + head(TITLE)
     + """\
-</style>
-</head>
-<body>
-<main>
 <h1><bdi>{{ comparison.title }}</bdi></h1>
 <p class="sub">{% if comparison.source %}{{ comparison.source }}. {% endif %}Seeds {{ comparison.seeds|spans }}. Scores are those of the global model at the round with the best validation accuracy: mean ± sample standard deviation over seeds, in percent.</p>
 {% for part in parts %}

@@ -101,3 +101,26 @@ MACROS = """\
 <td class="number">{% if value is none %}–{% else %}<span class="bar" aria-hidden="true"><span style="width:{{ '%.2f' % (100 * value) }}%"></span></span>{{ value|percent }}{% endif %}</td>
 {% endmacro %}
 """
+
+
+def head(title: str) -> str:
+    """A page up to the start of its content.
+
+    Args:
+        title: in the template's language.
+    """
+    return f"""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+{STYLESHEET}</style>
+</head>
+<body>
+<main>
+"""

@@ -8,27 +8,14 @@ It is a module because a Flower app bundle carries no template files.
 from __future__ import annotations
 
 from server.report.faithfulness import SECTION
-from server.report.page_parts import MACROS, STYLESHEET
+from server.report.page_parts import MACROS, head
+
+TITLE = 'fedtag report: {{ runs|map(attribute="name")|list|listed }}'
 
 TEMPLATE = (
     MACROS
+    + head(TITLE)
     + """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="color-scheme" content="light dark">
-<title>fedtag report: {{ runs|map(attribute="name")|list|listed }}</title>
-<style>
-"""
-    + STYLESHEET
-    + """\
-</style>
-</head>
-<body>
-<main>
 {% if several %}
 <h1>{{ runs|length }} runs compared</h1>
 <p class="sub">Scores are those of the global model on each client's full local graph, at the round with the best validation accuracy (the last round where nothing was validated).</p>

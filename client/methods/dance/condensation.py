@@ -80,7 +80,9 @@ def choose_core(
         rotation_seed=rotation,
         step=step,
         pseudo_share=config.pseudo_share,
-        surprise=functional.cross_entropy(passed.logits, labels.clamp(min=0), reduction="none"),
+        surprise=functional.cross_entropy(passed.logits, labels.clamp(min=0), reduction="none")
+        if config.core_policy == "curriculum"
+        else None,
         pace=pace,
     )
 
