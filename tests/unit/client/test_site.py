@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from client.site import Site, check_name, site_from_node_config
+from client.site import Site, check_name, name_of, site_from_node_config
 from common.errors import ConfigError
 from common.wire.records import CLIENT_NAME
 
@@ -63,3 +63,13 @@ def test_missing_data_is_explained(tmp_path: Path) -> None:
         site_from_node_config({}, "cpu")
     with pytest.raises(ConfigError, match="does not exist; correct data"):
         site_from_node_config({"data": str(tmp_path / "none")}, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"), [("hospital-a", "hospital-a"), ("a;b", "site"), (".hidden", "site")]
+)
+def test_a_site_is_called_after_its_folder_where_that_is_a_name(
+    tmp_path: Path, folder: str, name: str
+) -> None:
+    assert name_of(tmp_path / folder) == name
+    check_name(name_of(tmp_path / folder))

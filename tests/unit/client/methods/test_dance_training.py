@@ -220,6 +220,21 @@ def test_pseudo_labels_come_from_scaled_confidences(
     assert set(core.nodes.tolist()) == set((confident | known).nonzero().squeeze(1).tolist())
 
 
+def test_the_curriculum_starts_with_the_nodes_that_the_model_knows(opened: Open) -> None:
+    _, local, model = opened(dance__core_policy="curriculum")
+    passed = forward(model, local)
+    known, y = local.graph.train_mask, local.graph.y
+    surprise = -passed.logits.log_softmax(1).gather(1, y.clamp(min=0)[:, None]).squeeze(1)
+    seen = set()
+    for step in range(20):
+        seen |= set(choose_core(local, passed, 0.1, numpy_generator(0), 0, step, 0.5).nodes.tolist())
+    easiest = set()
+    for label in range(3):
+        members = (known & (y == label)).nonzero().squeeze(1)
+        easiest |= set(members[surprise[members].argsort()][: (members.numel() + 1) // 2].tolist())
+    assert seen == easiest != set(known.nonzero().squeeze(1).tolist())
+
+
 @pytest.mark.parametrize(("number", "share"), [(1, 0.5), (16, 0.75), (31, 1.0), (90, 1.0)])
 def test_the_curriculum_opens_up(number: int, share: float) -> None:
     assert curriculum_pace(number, 30) == pytest.approx(share)
