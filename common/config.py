@@ -10,11 +10,13 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
+from common.combinations import excluded_combinations
 from common.errors import ConfigError
 from common.sections import (
     METHODS_DEFAULT,
@@ -25,6 +27,7 @@ from common.sections import (
     EvaluationConfig,
     ExchangeConfig,
     ModelConfig,
+    PrivacyConfig,
     Section,
     SummariesConfig,
     TextConfig,
@@ -56,6 +59,7 @@ class RunConfig(Section):
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
     aggregation: AggregationConfig = AggregationConfig()
+    privacy: PrivacyConfig = PrivacyConfig()
     exchange: ExchangeConfig = ExchangeConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     dance: DanceConfig = DanceConfig()
@@ -72,6 +76,9 @@ class RunConfig(Section):
             self._set(aggregation=self.aggregation.model_copy(update={"average_decay": decay}))
         if self.method in POOLED_METHODS:
             self._set(clients=1)
+        wrong = excluded_combinations(self)
+        if wrong:
+            raise ValueError("\n".join(wrong))
         return self
 
     def _set(self, **values: Any) -> None:
@@ -138,27 +145,21 @@ def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def default_settings() -> dict[str, Scalar]:
     """Dotted keys and unresolved defaults, in the order in which they are declared."""
-    flat: dict[str, Scalar] = {}
-    for name, field in RunConfig.model_fields.items():
-        if isinstance(field.default, Section):
-            section = type(field.default)
-            for inner, inner_field in section.model_fields.items():
-                flat[f"{name}.{inner.replace('_', '-')}"] = inner_field.default
-        else:
-            flat[name.replace("_", "-")] = field.default
-    return flat
+    return {key: field.default for key, field in _settings(RunConfig)}
 
 
 def setting_descriptions() -> dict[str, str]:
     """What each dotted key means."""
-    described: dict[str, str] = {}
-    for name, field in RunConfig.model_fields.items():
+    return {key: field.description or "" for key, field in _settings(RunConfig)}
+
+
+def _settings(section: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in section.model_fields.items():
+        key = f"{prefix}{name.replace('_', '-')}"
         if isinstance(field.default, Section):
-            for inner, inner_field in type(field.default).model_fields.items():
-                described[f"{name}.{inner.replace('_', '-')}"] = inner_field.description or ""
+            yield from _settings(type(field.default), f"{key}.")
         else:
-            described[name] = field.description or ""
-    return described
+            yield key, field
 
 
 def parse_setting(assignment: str) -> tuple[str, Any]:

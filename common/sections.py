@@ -77,13 +77,53 @@ class TrainConfig(Section):
     weight_decay: NonNegative = Field(5e-4, description="L2 penalty of the optimiser")
     prox_mu: NonNegative = Field(0.0, description="FedProx: weight of half the squared distance to the start")
     client_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="clients a round")
+    accuracy_threshold: Fraction = Field(
+        0.0, description="validation accuracy of the received model under which a client works longer; 0: never"
+    )
+    extra_epochs: Annotated[int, Field(ge=0, le=1000)] = Field(
+        0, description="most further local epochs of a client under the threshold"
+    )
     inductive: bool = Field(False, description="hide test nodes and their edges during training")
 
 
 class AggregationConfig(Section):
     """How contributions become one model."""
 
-    weights: Literal["samples", "uniform"] = Field("samples", description="client weights")
+    weights: Literal["samples", "uniform", "distribution-aware"] = Field(
+        "samples", description="client weights: by training nodes, equal, or by DA-DFGAS Eq. 5-10"
+    )
+    statistics: Literal["current", "previous"] = Field(
+        "current",
+        description="round whose statistics decide distribution-aware weights; secure summation needs previous",
+    )
+    normalise: Literal["none", "fednova"] = Field(
+        "none", description="fednova: updates are divided by their effective number of local steps"
+    )
+    rule: Literal["mean", "median", "trimmed-mean", "krum", "multi-krum", "bulyan"] = Field(
+        "mean", description="how updates are combined; all but mean are robust and weigh clients equally"
+    )
+    hostile: Annotated[int, Field(ge=0)] = Field(
+        0, description="clients that krum, multi-krum and bulyan assume to be hostile"
+    )
+    trim: Annotated[float, Field(ge=0, lt=0.5)] = Field(
+        0.2, description="share of the values that trimmed-mean cuts off at each end"
+    )
+    server_optimiser: Literal["none", "momentum", "adam", "yogi", "adagrad"] = Field(
+        "none", description="optimiser that takes the combined update as its gradient"
+    )
+    server_rate: Positive = Field(1.0, description="step size on the server")
+    server_momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.9, description="of momentum; decay of the first moment of adam and yogi"
+    )
+    server_second_moment: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.99, description="decay of the second moment of adam and yogi"
+    )
+    server_adaptivity: Positive = Field(
+        1e-3, description="term that keeps the steps of adam, yogi and adagrad finite"
+    )
+    max_update_norm: NonNegative = Field(
+        0.0, description="L2 norm beyond which an update is left out; 0: no bound"
+    )
     average_decay: Annotated[float, Field(ge=METHODS_DEFAULT, lt=1)] = Field(
         METHODS_DEFAULT,
         description="decay of an average of the global model over rounds, which is then scored and released; "
@@ -96,6 +136,45 @@ class AggregationConfig(Section):
         if value < 0 and value != METHODS_DEFAULT:
             raise ValueError("must be in [0, 1), or -1 for the method's default")
         return value
+
+
+class DifferentialPrivacyConfig(Section):
+    """Client-level differential privacy; the unit of privacy is one institution."""
+
+    mode: Literal["off", "central", "distributed"] = Field(
+        "off", description="noise added by the server, or by each client under secure summation"
+    )
+    clip: Positive = Field(1.0, description="L2 norm to which a client's update is clipped")
+    noise: NonNegative = Field(1.0, description="standard deviation of the noise on the sum, in clips")
+    delta: Annotated[float, Field(gt=0, lt=1)] = Field(1e-5, description="delta of the guarantee")
+    colluders: Annotated[int, Field(ge=0)] = Field(
+        0, description="clients assumed to reveal their own part of distributed noise"
+    )
+
+
+class PrivacyConfig(Section):
+    """What the server may learn of single clients."""
+
+    secure_aggregation: bool = Field(
+        False, description="the server learns weighted sums of updates only, by masks that cancel"
+    )
+    hide_statistics: bool = Field(
+        False, description="scores, losses and counts of nodes are summed under the masks too"
+    )
+    roster: bool = Field(
+        False, description="sites pin each other's keys in a roster file and sign the list of survivors"
+    )
+    block_rounds: Annotated[int, Field(ge=1, le=1000)] = Field(
+        20, description="sums that one set-up exchange prepares"
+    )
+    scale_bits: Annotated[int, Field(ge=8, le=52)] = Field(
+        40, description="fixed point: binary digits after the point"
+    )
+    limit: Positive = Field(16384.0, description="fixed point: largest absolute value of one coordinate")
+    largest_weight: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.9, description="share in a sum beyond which a client refuses to contribute, since it would stand bare"
+    )
+    dp: DifferentialPrivacyConfig = DifferentialPrivacyConfig()
 
 
 class ExchangeConfig(Section):

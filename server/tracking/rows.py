@@ -56,7 +56,9 @@ class ClientRow:
     The scores are those of the global model on the client's full local graph; `local_test_accuracy` is
     that of the model which the client trained. `scores` holds further ways of scoring, by name. `failed`
     is the reason why the client did not contribute, None where it did; the counts of nodes are None where
-    a client failed before it said them.
+    a client failed before it said them. `steps` and `normaliser` are the local steps and FedNova's a_i;
+    `statistics` holds what distribution-aware weights were made of: accuracy, attention, divergence from the
+    global class distribution, similarity.
     """
 
     round: int
@@ -73,6 +75,9 @@ class ClientRow:
     weight: float | None = None
     failed: str | None = None
     scores: Mapping[str, float | None] = field(default_factory=dict)
+    steps: int | None = None
+    normaliser: float | None = None
+    statistics: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_fractions(self, f"client {self.client!r} in round {self.round}")

@@ -1,0 +1,115 @@
+"""Settings that exclude each other, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from common.config import RunConfig
+
+ROBUST_RULES = frozenset({"median", "trimmed-mean", "krum", "multi-krum", "bulyan"})
+HOSTILE_RULES = frozenset({"krum", "multi-krum", "bulyan"})
+# Their clients upload no update that could be masked, clipped or combined.
+METHODS_WITHOUT_SUMS = frozenset({"isolated", "centralised"})
+
+
+def excluded_combinations(config: RunConfig) -> tuple[str, ...]:
+    """One sentence for each combination of aggregation and privacy settings that makes no sense.
+
+    Empty if all settings go together (aggregation, sections 3 to 5).
+    """
+    return (*_rules(config), *_secure(config), *_differential(config))
+
+
+def _rules(config: RunConfig) -> list[str]:
+    aggregation = config.aggregation
+    wrong = []
+    if aggregation.rule in ROBUST_RULES and aggregation.weights == "distribution-aware":
+        wrong.append(
+            f"aggregation.rule = {aggregation.rule} treats all clients alike, so distribution-aware weights "
+            "would have no effect: set aggregation.weights = samples, or rule = mean"
+        )
+    if aggregation.hostile and aggregation.rule not in HOSTILE_RULES:
+        wrong.append(
+            f"aggregation.hostile has no meaning with rule = {aggregation.rule}: use krum, multi-krum or bulyan"
+        )
+    if config.train.extra_epochs and not config.train.accuracy_threshold:
+        wrong.append("train.extra-epochs needs train.accuracy-threshold, under which a client works longer")
+    return wrong
+
+
+def _secure(config: RunConfig) -> list[str]:
+    privacy, aggregation = config.privacy, config.aggregation
+    if not privacy.secure_aggregation:
+        needing = {"hide-statistics": privacy.hide_statistics, "roster": privacy.roster}
+        return [
+            f"privacy.{name} works on masked sums: set privacy.secure-aggregation = true"
+            for name, wanted in needing.items()
+            if wanted
+        ]
+    wrong = []
+    if config.method in METHODS_WITHOUT_SUMS:
+        wrong.append(f"method {config.method} sums nothing over clients: leave privacy.secure-aggregation off")
+    elif config.clients < 2:
+        wrong.append("privacy.secure-aggregation needs at least 2 clients: one client's sum is its update")
+    if aggregation.rule != "mean":
+        wrong.append(
+            f"aggregation.rule = {aggregation.rule} looks at single updates, which secure aggregation hides: "
+            "set rule = mean"
+        )
+    if aggregation.max_update_norm:
+        wrong.append(
+            "aggregation.max-update-norm looks at single updates, which secure aggregation hides: "
+            "clients can clip by privacy.dp.clip instead"
+        )
+    if config.train.client_fraction < 1:
+        wrong.append(
+            "train.client-fraction below 1 leaves too few clients to unmask a sum, which takes more than two thirds: "
+            "set it to 1 with secure aggregation"
+        )
+    if aggregation.weights == "distribution-aware" and aggregation.statistics == "current":
+        wrong.append(
+            "secure aggregation needs the weights before the masked upload: "
+            "set aggregation.statistics = previous with distribution-aware weights"
+        )
+    if privacy.hide_statistics and aggregation.weights == "distribution-aware":
+        wrong.append("distribution-aware weights need each client's statistics: set privacy.hide-statistics = false")
+    if config.clients * privacy.limit * 2.0**privacy.scale_bits >= 2.0**63:
+        wrong.append(
+            f"{config.clients} clients, privacy.limit {privacy.limit:g} and privacy.scale-bits {privacy.scale_bits} "
+            "could overflow 64 bits: lower limit or scale-bits"
+        )
+    return wrong
+
+
+def _differential(config: RunConfig) -> list[str]:
+    privacy, aggregation = config.privacy, config.aggregation
+    dp = privacy.dp
+    if dp.mode == "off":
+        return []
+    wrong = []
+    if config.method in METHODS_WITHOUT_SUMS:
+        wrong.append(f"method {config.method} releases no sum over clients: set privacy.dp.mode = off")
+    if aggregation.weights != "uniform":
+        wrong.append(
+            f"aggregation.weights = {aggregation.weights} depend on who takes part, so that the noise would not "
+            "cover them: set aggregation.weights = uniform with differential privacy"
+        )
+    if aggregation.normalise != "none" or aggregation.rule != "mean":
+        wrong.append(
+            "differential privacy bounds each client's part of a plain sum: set aggregation.normalise = none "
+            "and rule = mean"
+        )
+    if config.train.client_fraction < 1:
+        wrong.append("differential privacy is accounted for without sampling: set train.client-fraction = 1")
+    if dp.mode == "central" and privacy.secure_aggregation:
+        wrong.append(
+            "under secure aggregation the server cannot add the noise before it sees the sum: "
+            "set privacy.dp.mode = distributed"
+        )
+    if dp.mode == "distributed" and not (privacy.secure_aggregation and privacy.hide_statistics):
+        wrong.append(
+            "distributed noise protects from the server, which must then see sums only: set "
+            "privacy.secure-aggregation and privacy.hide-statistics = true, or privacy.dp.mode = central"
+        )
+    return wrong
