@@ -36,7 +36,7 @@ def client_app(opener: OpenSession) -> ClientApp:
     app = ClientApp()
 
     def answer(message: Message, context: Context) -> Message:
-        from common.errors import FedtagError
+        from common.errors import FedtagError, ProtocolError
         from common.wire.codec import decode_instruction, encode
 
         try:
@@ -44,7 +44,8 @@ def client_app(opener: OpenSession) -> ClientApp:
         except Exception as error:
             # An error's text may quote the institution's data: it stays in the local log.
             LOGGER.error("%s", error, exc_info=not isinstance(error, FedtagError))
-            reason = f"{type(error).__name__}; the site's own log says more"
+            told = f": {error}" if isinstance(error, ProtocolError) else "; the site's own log says more"
+            reason = f"{type(error).__name__}{told}"
             return Message(Error(CLIENT_EXCEPTION, reason), reply_to=message)
         return Message(content, reply_to=message)
 

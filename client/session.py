@@ -14,6 +14,7 @@ from torch import Tensor
 from client.data.folder import read_folder
 from client.data.text_graph import TextGraph
 from client.methods.registry import client_method
+from client.secure.contribution import answered, guarded
 from client.site import Site
 from client.state import Remembered, StateStore
 from client.text.bank import TextBank
@@ -22,6 +23,7 @@ from client.text.node_texts import text_bank
 from client.train.threads import limited_threads
 from common.config import RunConfig
 from common.graph import Adjacency, Graph
+from common.secure.phases import PROTOCOL
 from common.wire.records import Content, Instruction, Reply
 
 T = TypeVar("T")
@@ -62,9 +64,12 @@ class Session:
         """Carry out an instruction of the run's method."""
         self.timings = {}
         self._instruction = instruction
-        method = client_method(self.config.method)
-        with limited_threads(self.graph.x.numel()):
-            content = method.respond(instruction, self)
+        if instruction.phase in PROTOCOL:
+            content = answered(instruction, self)
+        else:
+            method = client_method(self.config.method)
+            with limited_threads(self.graph.x.numel()):
+                content = guarded(method.respond(instruction, self), instruction, self)
         values = dict(content.values)
         values["seconds"] = {phase: round(seconds, 6) for phase, seconds in self.timings.items()}
         if instruction.content.values.get("introduce"):

@@ -14,6 +14,8 @@ from client.data.sites import check_agreement, pooled, prepare_sites
 from client.data.sources import load_source
 from client.data.splitting import parse_split, resplit
 from client.data.writing import write_folder
+from client.methods.dance.node_summaries import FEATURE, refuse_features
+from client.session import FOLDER_FEATURES
 from client.site import Site, check_name
 from common.config import RunConfig
 from common.errors import ConfigError, DataError
@@ -36,7 +38,7 @@ def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
 
     Raises:
         DataError: if a source breaks the contract or cannot be divided so.
-        ConfigError: if settings exclude each other.
+        ConfigError: if settings exclude each other, or what the data are.
     """
     destination.mkdir(parents=True, exist_ok=True)
     with FileLock(destination / ".lock"):
@@ -50,6 +52,9 @@ def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
             f"{destination} has lost the data of {', '.join(missing)}: restore the folder, or remove all of "
             f"{destination} to make the sites anew"
         )
+    if config.method == "dance" and config.dance.summaries == FEATURE:
+        for name in names:
+            refuse_features(name, (destination / name / FOLDER_FEATURES).is_file())
     return tuple(
         Site(name, destination / name, destination / name, cache_folder(), config.device) for name in names
     )

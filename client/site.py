@@ -20,6 +20,8 @@ class Site:
         workspace: evidence/ and state/ are written here.
         cache: encoded texts and summaries; may be shared by sites on one machine.
         device: auto, cpu, cuda, cuda:0, ...
+        roster: file with the keys of all sites, as their operators exchanged them; with one, the site's updates
+            leave it under masks only, and it trusts no key or list of survivors that the server tells.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Site:
     workspace: Path
     cache: Path
     device: str = "auto"
+    roster: Path | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -40,6 +43,16 @@ class Site:
     def state(self) -> Path:
         """The folder of what outlives a message."""
         return self.workspace / "state"
+
+    @property
+    def keys(self) -> Path:
+        """The folder of the site's own keys."""
+        return self.workspace / "keys"
+
+    @property
+    def secrets(self) -> Path:
+        """The folder of what the site holds for secure sums."""
+        return self.workspace / "secure"
 
 
 def name_of(folder: Path) -> str:
@@ -58,7 +71,8 @@ def check_name(name: str) -> None:
 
 
 def site_from_node_config(node: Mapping[str, object], device: str) -> Site:
-    """The site that a SuperNode's --node-config describes: data, and optionally name, workspace, cache, device.
+    """The site that a SuperNode's --node-config describes: data, and optionally name, workspace, cache,
+    device, roster.
 
     Raises:
         ConfigError: without data, or if data is not a folder.
@@ -77,4 +91,5 @@ def site_from_node_config(node: Mapping[str, object], device: str) -> Site:
         workspace=workspace,
         cache=Path(str(node.get("cache", workspace / "cache"))).expanduser(),
         device=str(node.get("device", device)),
+        roster=Path(str(node["roster"])).expanduser() if "roster" in node else None,
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from common.robust_rules import fewest_clients
+
 if TYPE_CHECKING:
     from common.config import RunConfig
 
@@ -33,6 +35,12 @@ def _rules(config: RunConfig) -> list[str]:
         wrong.append(
             f"aggregation.hostile has no meaning with rule = {aggregation.rule}: use krum, multi-krum or bulyan"
         )
+    needed = fewest_clients(aggregation.rule, aggregation.hostile, aggregation.trim)
+    if config.clients < needed and config.method not in METHODS_WITHOUT_SUMS:
+        wrong.append(
+            f"aggregation.rule = {aggregation.rule} with aggregation.hostile = {aggregation.hostile} needs at least "
+            f"{needed} clients, there are {config.clients}: add clients, or set rule = mean"
+        )
     if config.train.extra_epochs and not config.train.accuracy_threshold:
         wrong.append("train.extra-epochs needs train.accuracy-threshold, under which a client works longer")
     return wrong
@@ -49,7 +57,9 @@ def _secure(config: RunConfig) -> list[str]:
         ]
     wrong = []
     if config.method in METHODS_WITHOUT_SUMS:
-        wrong.append(f"method {config.method} sums nothing over clients: leave privacy.secure-aggregation off")
+        wrong.append(
+            f"method {config.method} sums nothing over clients: leave privacy.secure-aggregation off"
+        )
     elif config.clients < 2:
         wrong.append("privacy.secure-aggregation needs at least 2 clients: one client's sum is its update")
     if aggregation.rule != "mean":
@@ -72,8 +82,11 @@ def _secure(config: RunConfig) -> list[str]:
             "secure aggregation needs the weights before the masked upload: "
             "set aggregation.statistics = previous with distribution-aware weights"
         )
-    if privacy.hide_statistics and aggregation.weights == "distribution-aware":
-        wrong.append("distribution-aware weights need each client's statistics: set privacy.hide-statistics = false")
+    if privacy.hide_statistics and aggregation.weights != "uniform":
+        wrong.append(
+            f"aggregation.weights = {aggregation.weights} are made of what privacy.hide-statistics hides: "
+            "set aggregation.weights = uniform"
+        )
     if config.clients * privacy.limit * 2.0**privacy.scale_bits >= 2.0**63:
         wrong.append(
             f"{config.clients} clients, privacy.limit {privacy.limit:g} and privacy.scale-bits {privacy.scale_bits} "

@@ -6,6 +6,7 @@
     ├── WeightsError       an encoder or language model is missing or is not the file it claims to be
     ├── WireError          a message does not have the agreed form
     ├── QuorumError        too few clients answered
+    ├── ProtocolError      secure summation: a key, a list or a request breaks the protocol
     ├── DivergenceError    local training left the finite numbers
     ├── RunError           a run directory or checkpoint cannot be used
     └── DeploymentError    a Flower process did not start or did not do what was asked
@@ -54,6 +55,10 @@ class WireError(FedtagError):
 
 class QuorumError(FedtagError):
     """Too few clients answered, even after the retries."""
+
+
+class ProtocolError(FedtagError):
+    """Secure summation: a key, a list or a request breaks the protocol; its text holds nothing private."""
 
 
 class DivergenceError(FedtagError):

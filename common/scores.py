@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +10,18 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 CALIBRATION_BINS = 15
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """The nodes whose confidence lies in one bin: how many, their mean confidence, the share that is correct.
+
+    Both means are None over no node.
+    """
+
+    nodes: int
+    confidence: float | None
+    accuracy: float | None
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,19 @@ class Tally:
         gaps = (self.bin_confidence.double() - self.bin_correct.double()).abs()
         return min(1.0, float(gaps.sum()) / self.nodes)
 
+    @property
+    def reliability(self) -> tuple[ReliabilityBin, ...]:
+        """The calibration bins, lowest confidence first; empty over no node."""
+        if not self.nodes:
+            return ()
+        columns = zip(
+            self.bin_nodes.tolist(),
+            self.bin_confidence.double().tolist(),
+            self.bin_correct.double().tolist(),
+            strict=True,
+        )
+        return tuple(reliability_bin(nodes, confidence, correct) for nodes, confidence, correct in columns)
+
     def __add__(self, other: Tally) -> Tally:
         return Tally(
             self.confusion + other.confusion,
@@ -87,3 +112,23 @@ def pooled(tallies: Iterable[Tally]) -> Tally | None:
     for one in tallies:
         total = one if total is None else total + one
     return total
+
+
+def reliability_bin(nodes: int, confidence: float, correct: float) -> ReliabilityBin:
+    """A bin from its number of nodes, and the sums of their confidences and of their correct predictions."""
+    if not nodes:
+        return ReliabilityBin(0, None, None)
+    # Sums of confidences are rounded to float32, so they may exceed the number of nodes by a little.
+    return ReliabilityBin(nodes, min(1.0, confidence / nodes), correct / nodes)
+
+
+def pooled_bins(parts: Iterable[Sequence[ReliabilityBin]]) -> tuple[ReliabilityBin, ...]:
+    """The bins over the nodes of all parts, which have equally many bins; empty of none."""
+    pools = []
+    for column in zip(*(bins for bins in parts if bins), strict=True):
+        confidence, correct = (
+            sum(one.nodes * (getattr(one, name) or 0.0) for one in column)
+            for name in ("confidence", "accuracy")
+        )
+        pools.append(reliability_bin(sum(one.nodes for one in column), confidence, correct))
+    return tuple(pools)

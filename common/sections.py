@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -167,7 +167,7 @@ class PrivacyConfig(Section):
     block_rounds: Annotated[int, Field(ge=1, le=1000)] = Field(
         20, description="sums that one set-up exchange prepares"
     )
-    scale_bits: Annotated[int, Field(ge=8, le=52)] = Field(
+    scale_bits: Annotated[int, Field(ge=20, le=52)] = Field(
         40, description="fixed point: binary digits after the point"
     )
     limit: Positive = Field(16384.0, description="fixed point: largest absolute value of one coordinate")
@@ -238,6 +238,14 @@ class DanceConfig(Section):
         "self-expressive", description="graph of the core"
     )
     text_condensation: bool = Field(True, description="off: every node brings its own pooled vector only")
+    summaries: Literal["off", "audit", "feature"] = Field(
+        "audit",
+        description="off: none is written; audit: those of summaries.limit, for the auditor; feature: also one of "
+        "every text, which the text view reads of the nodes whose chunks are selected",
+    )
+    summary_share: Fraction = Field(
+        0.2, description="share of the summaries in the text view with feature; 0: none is written for it"
+    )
     reconstruction: Positive = Field(4.0, description="alpha of the topology objective")
     sparsity: NonNegative = Field(0.5, description="beta of the topology objective")
     candidates: Count = Field(10, description="candidates a row from each of the two similarities")
@@ -260,12 +268,23 @@ class DanceConfig(Section):
         "auto", description="the path whose score counts; auto: the better one on validation"
     )
 
+    @field_validator("summaries")
+    @classmethod
+    def _no_summaries_without_chunks(cls, value: str, info: Any) -> str:
+        if value == "feature" and not info.data.get("text_condensation", True):
+            raise ValueError(
+                "summaries join the view of the selected chunks: set dance.text-condensation = true, or "
+                "dance.summaries = audit"
+            )
+        return value
+
 
 class SummariesConfig(Section):
     """Summaries of evidence by an on-device language model."""
 
     limit: Annotated[int, Field(ge=0)] = Field(
-        0, description="most summaries a site writes for each model that may be released; 0 is off"
+        0,
+        description="most summaries a site writes for the auditor, for each model that may be released; 0 is off",
     )
     model: str = Field("bundled", description="bundled, a Hugging Face id, or a path")
     batch: Count = Field(8, description="prompts generated at once")

@@ -14,6 +14,7 @@ from server.ledger import Traffic
 from server.methods.registry import ServerMethod
 from server.report.page import write_report
 from server.standing import Standing
+from server.strategies.accounting import spent
 from server.tracking.model_card import write_model_card
 from server.tracking.release import card_digest, released_settings
 from server.tracking.rows import RoundRow, Summary
@@ -69,6 +70,10 @@ def summarise(
         test_accuracy=best.test_accuracy if best else None,
         test_macro_f1=best.test_macro_f1 if best else None,
         test_ece=best.test_ece if best else None,
+        test_reliability=standing.best_reliability.get("test") or None,
+        val_reliability=standing.best_reliability.get("val") or None,
+        privacy=spent(config, len(rows), sum(value.numel() for value in standing.best.values())),
+        weights_lag=weights_lag(config),
         last_test_accuracy=last.test_accuracy if last else None,
         bytes_up=sum(row.bytes_up for row in rows) + closing.up,
         bytes_down=sum(row.bytes_down for row in rows) + closing.down,
@@ -82,3 +87,10 @@ def summarise(
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         versions={"python": platform.python_version()} | {name: metadata.version(name) for name in PACKAGES},
     )
+
+
+def weights_lag(config: RunConfig) -> int | None:
+    """By how many rounds the statistics behind the weights are older than the updates; None without statistics."""
+    if config.aggregation.weights != "distribution-aware":
+        return None
+    return 1 if config.aggregation.statistics == "previous" else 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from common.scores import Tally, pooled
+from common.secure.phases import KEYS, SHARES, SIGN, UNMASK
 from common.wire.records import Content, Instruction, Reply
 from server.methods.registry import Kind
 from server.screening import tallies
@@ -18,7 +19,16 @@ COMMON_KINDS: Mapping[str, Kind] = {
     "best": Kind("the global model of the best round so far"),
     "scores": Kind("right and wrong predictions by class, and confidences in 15 bins"),
     "sizes": Kind("numbers of nodes: all, training, validation, test"),
-    "training": Kind("the loss of the last local step and the number of steps"),
+    "training": Kind("the loss of the last local step, the number of steps and of effective steps"),
+    "statistics": Kind("mean predicted class distribution, norm of attention, validation accuracy"),
+    "masked": Kind("the update and what is hidden with it, under masks that only sums lose", "masked"),
+    KEYS: Kind("public keys"),
+    SHARES: Kind(
+        "who is asked, public keys and commitments of coming masks; in letters, sealed shares of secrets"
+    ),
+    "sum": Kind("which sum, its members with their public keys, and their weights"),
+    SIGN: Kind("who survived, and signatures of that"),
+    UNMASK: Kind("who survived, and the shares that take the masks off their sum"),
     "introduction": Kind("names of the classes, kind and dimension of features, chunks and tokens encoded"),
     "initial": Kind("fingerprint of the parameters that the seed gives"),
     "seconds": Kind("durations of the local phases"),
@@ -91,12 +101,15 @@ def with_scores(row: RoundRow, scores: PooledScores | None) -> RoundRow:
 def training_row(
     round_number: int,
     replies: Mapping[str, Reply],
-    failures: Mapping[str, str],
+    counts: tuple[int, int],
     seconds_by_phase: Mapping[str, float],
     traffic: Traffic,
     empty: bool,
 ) -> RoundRow:
-    """The row of a round before its model is scored; the training loss is the mean over training nodes."""
+    """The row of a round before its model is scored; the training loss is the mean over training nodes.
+
+    `replies` tell losses and counts of nodes; `counts` are the clients that answered and that failed.
+    """
     told = [reply.content.values for reply in replies.values()]
     losses = [
         (values["sizes"]["train_nodes"], values["training"]["loss"])
@@ -117,8 +130,8 @@ def training_row(
         seconds_by_phase=dict(seconds_by_phase),
         bytes_up=traffic.up,
         bytes_down=traffic.down,
-        clients_ok=len(replies),
-        clients_failed=len(failures),
+        clients_ok=counts[0],
+        clients_failed=counts[1],
         local_val_accuracy=local.val.accuracy if local else None,
         local_test_accuracy=local.test.accuracy if local else None,
         effective_ratio=sum(entry["core"] for entry in condensed) / nodes if nodes else None,
@@ -133,6 +146,7 @@ def client_rows(
     weights: Mapping[str, float],
     paths: tuple[str, ...],
     chosen: str,
+    contributed: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[ClientRow]:
     """One row for each client that scored the model of a round or failed in it, in the order of names.
 
@@ -142,10 +156,13 @@ def client_rows(
         weights: in the round.
         paths: all ways of scoring.
         chosen: the one that counts.
+        contributed: what the contributions to the round said of themselves, by client: steps, normaliser,
+            statistics; replies that score a model belong to the round after it and say nothing of it.
     """
     rows = []
     for client in sorted({*replies, *failures}):
         reply = replies.get(client)
+        own = (contributed or {}).get(client, {})
         values = reply.content.values if reply else {}
         sizes = values.get("sizes", {})
         scores = tallies(reply, chosen) if reply else {}
@@ -171,6 +188,9 @@ def client_rows(
                 weight=weights.get(client, 0.0 if weights and client not in failures else None),
                 failed=failures.get(client),
                 scores=ways if len(paths) > 1 else {},
+                steps=own.get("steps"),
+                normaliser=own.get("normaliser"),
+                statistics=own.get("statistics", {}),
             )
         )
     return rows

@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from common.config import RunConfig
 from common.errors import WireError
 from common.models.parameters import fingerprint
+from common.secure.phases import KEYS, PROTOCOL
 from common.wire.records import Reply
 from server.introductions import disagreement, majority, parse_introduction
-from server.methods.registry import Agreement, Phase, ServerMethod
-from server.screening import check_content
+from server.methods.registry import Agreement, Phase, ServerMethod, TensorForm
+from server.participation import SCORE
+from server.screening import check_content, check_norm
 from server.standing import Standing
+from server.strategies.weights import parse_statistics
 
 
 class Reception:
@@ -31,11 +34,21 @@ class Reception:
         return self.names.get(node, f"node {node}")
 
     def receive(
-        self, arrived: Mapping[int, Reply], phases: Mapping[int, Phase], standing: Standing
+        self,
+        arrived: Mapping[int, Reply],
+        phases: Mapping[int, Phase],
+        standing: Standing,
+        expected: Mapping[str, TensorForm] | None = None,
     ) -> tuple[dict[str, Reply], dict[str, str]]:
         """Usable replies and reasons of refusal, by client.
 
         The first replies of a run decide what the federation has in common and so begin the method's state.
+
+        Args:
+            arrived: by node.
+            phases: what each node was asked for.
+            standing: of the run.
+            expected: tensors of a contribution, where they are not those of the method.
         """
         accepted: dict[str, tuple[int, Reply]] = {}
         refused: dict[str, str] = {}
@@ -54,16 +67,29 @@ class Reception:
             if client in refused:
                 continue
             try:
-                assert standing.state is not None
-                assert standing.agreement is not None
-                expected = self.method.expected(standing.state, phases[node])
-                check_content(reply, expected, standing.agreement)
+                self._check(reply, phases[node], standing, expected)
             except WireError as error:
                 refused[client] = str(error)
                 continue
             self._name(node, client)
             usable[client] = reply
         return usable, refused
+
+    def _check(
+        self, reply: Reply, phase: Phase, standing: Standing, expected: Mapping[str, TensorForm] | None
+    ) -> None:
+        assert standing.state is not None
+        assert standing.agreement is not None
+        if phase.name in PROTOCOL:
+            forms: Mapping[str, TensorForm] = {}
+        else:
+            own = self.method.expected(standing.state, phase)
+            forms = own if expected is None or phase is SCORE else expected
+        silent = self.config.privacy.hide_statistics or phase.name in PROTOCOL - {KEYS}
+        check_content(reply, forms, standing.agreement, sized=not silent)
+        check_norm(reply, self.config.aggregation.max_update_norm)
+        if "statistics" in reply.content.values:
+            parse_statistics(reply.content.values["statistics"], len(standing.agreement.classes))
 
     def _name(self, node: int, client: str) -> None:
         for other in [known for known, name in self.names.items() if name == client and known != node]:

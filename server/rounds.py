@@ -6,35 +6,31 @@ a last exchange scores the final model.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Hashable, Mapping
+from typing import Any
 
 from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
 
 from common.config import RunConfig
 from common.errors import QuorumError, WireError
+from common.noise import entropy_generator
 from common.sections import ExchangeConfig
 from common.wire.codec import decode_reply, encode, pack, pack_all
-from common.wire.records import Content, Instruction, Reply, prefixed
+from common.wire.records import Instruction
 from server.conclusion import conclude
-from server.ledger import (
-    Exchanged,
-    Traffic,
-    add_durations,
-    client_rows,
-    disclosures,
-    pool_scores,
-    training_row,
-    with_scores,
-)
-from server.methods.registry import Phase, server_method
-from server.participation import CLOSE, SCORE, SCORING_PHASES, participants
+from server.ledger import Exchanged, client_rows, pool_scores, training_row, with_scores
+from server.masked_sums import MaskedSums
+from server.methods.registry import server_method
+from server.participation import CLOSE, SCORE, SCORING_PHASES
+from server.phases import Phases, Turn
 from server.progress import Progress
-from server.reception import Reception
 from server.screening import check_origin
 from server.standing import Standing
+from server.strategies.accounting import spent
+from server.strategies.aggregation import Aggregation
+from server.sums import Outcome, PlainSums, Sums
 from server.tracking.checkpoint import CheckpointFolder
 from server.tracking.rows import Summary
 from server.tracking.run_directory import RunDirectory
@@ -128,16 +124,16 @@ class Rounds:
     """
 
     def __init__(self, grid: Grid, config: RunConfig, directory: RunDirectory, progress: Progress) -> None:
-        self.exchange = Exchange(grid, config.exchange)
         self.config = config
         self.directory = directory
         self.progress = progress
         self.method = server_method(config.method)
         self.paths = self.method.scoring_paths(config)
-        self.reception = Reception(self.method, config)
         self.checkpoints = CheckpointFolder(directory.path / "checkpoint", config.decisive())
+        self.exchange = Exchange(grid, config.exchange)
+        self.aggregation = Aggregation(config, entropy_generator())
         self.standing = Standing()
-        self.closing = Traffic()
+        self.closing = Turn(config.rounds + 1, due=True)
 
     def run(self) -> Summary:
         """All rounds from where the directory's checkpoint stands, then the closing exchange and the summary.
@@ -145,21 +141,29 @@ class Rounds:
         Raises:
             QuorumError: when too few clients answer; the checkpoint then holds the last complete round.
             RunError: when another process writes the directory, or no client can train.
+            ConfigError: the settings ask for something that is not installed.
         """
         with self.directory.exclusively():
             return self._run()
 
     def _run(self) -> Summary:
+        spent(self.config, self.config.rounds, 0)
         restored = Standing.resumed(self.checkpoints, self.directory)
         if restored is not None:
             self.standing, note = restored
             if note:
                 self.progress.note(note)
+        self.phases = Phases(
+            self.exchange, self.method, self.config, self.directory, self.progress, self.standing
+        )
+        self.sums = self._sums()
         self.directory.write_config(self.config.to_nested())
         self.progress.begin(self.config.rounds, self.standing.round)
         if restored is not None and self.config.train.client_fraction < 1:
             # Sampling goes by names, and Flower's node numbers may be others than before.
-            self._phase(self.standing.round + 1, SCORE, False, {}, self.closing)
+            recall = Turn(self.standing.round + 1)
+            recall.traffic = self.closing.traffic
+            self.phases.run(recall, SCORE)
             # The round takes this step again, so that clients forget what an aborted attempt at it saved.
             self.standing.step -= 1
         with ScalarLog(
@@ -167,133 +171,90 @@ class Rounds:
         ) as scalars:
             for round_number in range(self.standing.round + 1, self.config.rounds + 1):
                 self._round(round_number, scalars)
-            replies, failures = self._phase(self.config.rounds + 1, CLOSE, True, {}, self.closing)
-            self._score_pending(replies, failures, True, scalars)
-        for reply in replies.values():
+            outcome = self.sums.exchange(self.closing, CLOSE)
+            self._score_pending(outcome, True, scalars)
+        for reply in outcome.replies.values():
             self.standing.count_tokens(reply.content.values.get("tokens", {}))
-        return conclude(self.directory, self.config, self.method, self.standing, self.closing)
+        return conclude(self.directory, self.config, self.method, self.standing, self.closing.traffic)
+
+    def _sums(self) -> Sums:
+        if not self.config.privacy.secure_aggregation:
+            return PlainSums(self.phases, self.standing, self.aggregation)
+        return MaskedSums(self.phases, self.standing, self.method, self.aggregation, self.config)
 
     def _round(self, round_number: int, scalars: ScalarLog) -> None:
         start, standing = time.monotonic(), self.standing
-        seconds: dict[str, float] = {}
-        traffic = Traffic()
-        replies: dict[str, Reply] = {}
-        failures: dict[str, str] = {}
+        turn = Turn(round_number)
+        outcome = Outcome({}, {})
         weights: Mapping[str, float] = {}
+        contributed: dict[str, Mapping[str, Any]] = {}
         for position, phase in enumerate(self.method.phases(round_number, self.config)):
-            due = (
+            turn.due = (
                 position == 0 and round_number > 1 and (round_number - 1) % self.config.evaluation.every == 0
             )
-            replies, failures = self._phase(round_number, phase, due, seconds, traffic)
+            outcome = self.sums.exchange(turn, phase)
             if position == 0:
-                self._score_pending(replies, failures, due, scalars)
-            before = time.monotonic()
+                self._score_pending(outcome, turn.due, scalars)
             assert standing.state is not None
-            contributions = {client: reply for client, reply in replies.items() if reply.phase == phase.name}
-            standing.state, weights = self.method.combine(standing.state, phase, contributions, self.config)
-            seconds["aggregate"] = seconds.get("aggregate", 0.0) + time.monotonic() - before
+            aggregate, standing.memory = self.aggregation.moved(
+                standing.state.section("model"), outcome.step, outcome.weights, standing.memory
+            )
+            contributions = {
+                client: reply for client, reply in outcome.replies.items() if reply.phase == phase.name
+            }
+            standing.state = self.method.combine(standing.state, phase, contributions, aggregate, self.config)
+            weights = aggregate.weights or weights
+            contributed |= outcome.contributed
+        seconds = turn.seconds
         seconds["bookkeeping"] = max(0.0, time.monotonic() - start - sum(seconds.values()))
         assert standing.state is not None
         empty = bool(self.method.released(standing.state)) and not weights
-        standing.pending = training_row(round_number, replies, failures, seconds, traffic, empty)
-        standing.weights, standing.failures, standing.round = weights, failures, round_number
+        standing.pending = training_row(
+            round_number,
+            outcome.told,
+            (len(outcome.replies), len(outcome.failures)),
+            seconds,
+            turn.traffic,
+            empty,
+        )
+        standing.weights, standing.failures, standing.round = weights, outcome.failures, round_number
+        standing.contributed = contributed
         standing.save(self.checkpoints)
         if round_number == 1 and not any(
-            reply.content.values["sizes"]["train_nodes"] for reply in replies.values()
+            reply.content.values["sizes"]["train_nodes"] for reply in outcome.told.values()
         ):
             self.progress.note(
                 "no client has a training node, so nothing is learned: give nodes a split, or --split"
             )
         self.progress.advance(standing.pending)
 
-    def _score_pending(
-        self, replies: Mapping[str, Reply], failures: Mapping[str, str], due: bool, scalars: ScalarLog
-    ) -> None:
+    def _score_pending(self, outcome: Outcome, due: bool, scalars: ScalarLog) -> None:
         """Complete and write the row of the last round, whose model the replies score."""
         standing = self.standing
         row = standing.pending
         if row is None:
             return
-        scores = pool_scores(replies, self.paths) if due else None
-        troubles = {**failures, **standing.failures}
+        scores = pool_scores(outcome.told, self.paths) if due else None
+        troubles = {**outcome.failures, **standing.failures}
         if scores is not None:
             row = with_scores(row, scores)
             assert standing.state is not None
-            standing.consider(row.round, scores, self.method.released(standing.state))
+            standing.consider(
+                row.round,
+                scores,
+                self.method.released(standing.state),
+                choose=self.config.privacy.dp.mode == "off",
+            )
         rows = client_rows(
             row.round,
-            replies if scores else {},
+            outcome.replies if scores else {},
             troubles,
             standing.weights,
             self.paths,
             scores.path if scores else self.paths[0],
+            standing.contributed,
         )
         self.directory.append_round(row)
         self.directory.append_clients(rows)
         scalars.add_round(row)
         self.progress.scored(row)
-
-    def _phase(
-        self, round_number: int, phase: Phase, evaluate: bool, seconds: dict[str, float], traffic: Traffic
-    ) -> tuple[dict[str, Reply], dict[str, str]]:
-        """One exchange, repeated with those who failed while the quorum is missing."""
-        self.standing.step += 1
-        settings = self.config.exchange
-        deadline = settings.first_deadline if round_number == 1 else settings.deadline
-        nodes = self.exchange.nodes(
-            self.config.clients if not self.reception.names else 1, self.progress.note
-        )
-        asked = participants(nodes, self.reception.names, self.config, round_number, phase, evaluate)
-        wanted = max(1, math.ceil(settings.quorum * len(asked)))
-        usable: dict[str, Reply] = {}
-        failures: dict[str, str] = {}
-        for _ in range(settings.retries + 1):
-            instructions = {
-                node: self._instruction(round_number, node, part, evaluate) for node, part in asked.items()
-            }
-            labelled = {self.reception.label(node): instruction for node, instruction in instructions.items()}
-            exchanged = self.exchange.run(instructions, deadline)
-            before = time.monotonic()
-            accepted, refused = self.reception.receive(exchanged.replies, asked, self.standing)
-            refused |= {self.reception.label(node): reason for node, reason in exchanged.failures.items()}
-            usable = accepted | usable
-            failures = {name: why for name, why in (failures | refused).items() if name not in usable}
-            traffic.up += exchanged.bytes_up
-            traffic.down += exchanged.bytes_down
-            add_durations(seconds, exchanged.seconds, accepted)
-            self.directory.append_disclosures(
-                disclosures(round_number, labelled, accepted, self.method.kinds)
-            )
-            seconds["screen"] = seconds.get("screen", 0.0) + time.monotonic() - before
-            for client, reason in sorted(refused.items()):
-                self.progress.note(f"round {round_number}, {client} is left out: {reason}")
-            if len(usable) >= wanted:
-                return dict(sorted(usable.items())), failures
-            online = set(self.exchange.nodes(1, self.progress.note))
-            asked = {
-                node: part
-                for node, part in asked.items()
-                if node in online and self.reception.names.get(node) not in usable
-            }
-        reasons = "; ".join(f"{client}: {reason}" for client, reason in sorted(failures.items()))
-        raise QuorumError(
-            f"round {round_number} stopped: {len(usable)} clients answered, {wanted} are needed ({reasons}). "
-            f"Complete rounds are safe: continue with --resume {self.directory.path}"
-        )
-
-    def _instruction(self, round_number: int, node: int, phase: Phase, evaluate: bool) -> Instruction:
-        standing = self.standing
-        content = self.method.instruct(standing.state, phase, self.reception.names.get(node), self.config)
-        tensors = dict(content.tensors)
-        values = {
-            **content.values,
-            "evaluate": evaluate,
-            "evaluate_local": self.config.evaluation.local,
-            "introduce": node not in self.reception.names,
-        }
-        if phase is CLOSE and self.method.keeps_evidence:
-            tensors |= prefixed("best", standing.best)
-            values |= {"best_round": standing.best_round, "last_round": standing.round}
-        return Instruction(
-            standing.run, standing.step, round_number, phase.name, Content(tensors, values, content.letters)
-        )

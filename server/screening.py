@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from common.clipping import l2_norm
 from common.errors import WireError
 from common.scores import CALIBRATION_BINS, Tally
 from common.wire.records import CLIENT_NAME, Instruction, Reply
@@ -18,6 +19,7 @@ SUBSETS = ("val", "test")
 MOST_NODES = 10**12
 MOST_SECONDS = 1e9
 MOST_PHASES = 64
+MOST_EFFECTIVE_STEPS = 1e9
 # Far beyond any step of training; sums and squares of larger float32 values soon overflow.
 LARGEST_CHANGE = 1e6
 
@@ -36,18 +38,21 @@ def check_origin(reply: Reply, instruction: Instruction) -> None:
         raise WireError(f"the client calls itself {reply.client[:80]!r}, which is no valid name")
 
 
-def check_content(reply: Reply, expected: Mapping[str, TensorForm], agreement: Agreement) -> None:
+def check_content(
+    reply: Reply, expected: Mapping[str, TensorForm], agreement: Agreement, sized: bool = True
+) -> None:
     """Refuse wrong keys, shapes, dtypes, values that are not finite, and impossible counts.
 
     Args:
         reply: whose origin has been checked.
         expected: the contribution's tensors; all or none of them must be there.
         agreement: decides the shape of confusion counts.
+        sized: whether the reply must say how many nodes the client has; scores go with these counts only.
 
     Raises:
         WireError: naming the first fault.
     """
-    sizes = _sizes(reply.content.values)
+    sizes = _sizes(reply.content.values) if sized else {}
     contribution = {
         name: value for name, value in reply.content.tensors.items() if not name.startswith("scores/")
     }
@@ -55,6 +60,8 @@ def check_content(reply: Reply, expected: Mapping[str, TensorForm], agreement: A
         _contribution(contribution, expected)
         _bounded(contribution)
     groups = _grouped(reply.content.section("scores"))
+    if groups and not sized:
+        raise WireError("the client sent scores in clear that it was to hide, or that nobody asked for")
     for path, subset in groups:
         if subset not in SUBSETS or any((path, other) not in groups for other in SUBSETS):
             raise WireError(f"scores '{path}/{subset}': a way of scoring has counts of val and of test nodes")
@@ -68,6 +75,22 @@ def check_content(reply: Reply, expected: Mapping[str, TensorForm], agreement: A
         raise WireError("tokens must be a table of counts")
     if any(letter.sender != reply.client for letter in reply.content.letters):
         raise WireError("a letter bears another sender than the client that handed it in")
+
+
+def check_norm(reply: Reply, most: float) -> None:
+    """Refuse an update that is longer than `aggregation.max-update-norm`.
+
+    Args:
+        reply: whose content has been checked.
+        most: L2 norm over all floating-point tensors of the update; 0: no bound.
+
+    Raises:
+        WireError: naming the norm.
+    """
+    norm = l2_norm(reply.content.section("update"))
+    # Not `norm > most`, which a norm that is not a number would pass.
+    if most and not norm <= most:
+        raise WireError(f"the update's L2 norm {norm:.6g} exceeds aggregation.max-update-norm ({most:g})")
 
 
 def tallies(reply: Reply, path: str) -> dict[str, Tally]:
@@ -154,6 +177,9 @@ def _training(training: Any) -> None:
     )
     if not valid:
         raise WireError("training must hold a finite loss and a number of steps")
+    normaliser = training.get("normaliser", 0.0)
+    if type(normaliser) not in (int, float) or not 0 <= normaliser <= MOST_EFFECTIVE_STEPS:
+        raise WireError(f"training: normaliser must be a number from 0 to {MOST_EFFECTIVE_STEPS:g}")
 
 
 def _seconds(seconds: Any) -> None:

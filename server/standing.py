@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +33,11 @@ class Standing:
         weights, failures: by client, of that round.
         best_round, best_val, best: round, pooled validation accuracy and model with the best validation.
         best_path: the way of scoring by which that model was best.
+        best_reliability: calibration bins of that model, by subset.
         tokens: of the encoder and the language model, summed over clients.
+        memory: what the server optimiser knows.
+        statistics: the newest ones of each client, from which distribution-aware weights are made.
+        contributed: what contributors said of their work in that round.
     """
 
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -48,18 +52,29 @@ class Standing:
     best_val: float = -1.0
     best: Mapping[str, Tensor] = field(default_factory=dict)
     best_path: str | None = None
+    best_reliability: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     tokens: dict[str, int] = field(default_factory=dict)
+    memory: Mapping[str, Tensor] = field(default_factory=dict)
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+    contributed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def consider(self, round_number: int, scores: PooledScores, model: Mapping[str, Tensor]) -> None:
+    def consider(
+        self, round_number: int, scores: PooledScores, model: Mapping[str, Tensor], choose: bool = True
+    ) -> None:
         """Keep the model of a round if it is better on validation than all before; test plays no part.
 
-        Without any validation node nothing can be chosen, and the newest model stands.
+        Without any validation node nothing can be chosen, and the newest model stands; so it does without
+        `choose`, because under differential privacy a choice by validation would be a query of its own.
         """
         val = scores.val.accuracy
-        unchosen = val is None and self.best_val < 0
+        unchosen = not choose or (val is None and self.best_val < 0)
         if unchosen or (val is not None and val > self.best_val):
             self.best_round, self.best = round_number, dict(model)
             self.best_path = scores.path
+            subsets = {"val": scores.val, "test": scores.test}
+            self.best_reliability = {
+                subset: [vars(part) for part in tally.reliability] for subset, tally in subsets.items()
+            }
             self.best_val = self.best_val if val is None else val
 
     def count_tokens(self, told: Mapping[str, Any]) -> None:
@@ -72,7 +87,11 @@ class Standing:
         """Write the checkpoint of the last complete round."""
         assert self.state is not None
         assert self.agreement is not None
-        tensors = {**prefixed("state", self.state.tensors), **prefixed("best", self.best)}
+        tensors = {
+            **prefixed("state", self.state.tensors),
+            **prefixed("best", self.best),
+            **prefixed("memory", self.memory),
+        }
         values = {
             "run": self.run,
             "step": self.step,
@@ -84,7 +103,10 @@ class Standing:
             "best_round": self.best_round,
             "best_val": self.best_val,
             "best_path": self.best_path,
+            "best_reliability": self.best_reliability,
             "tokens": self.tokens,
+            "statistics": dict(self.statistics),
+            "contributed": {client: dict(told) for client, told in self.contributed.items()},
         }
         folder.save(self.round, tensors, values)
 
@@ -132,6 +154,10 @@ class Standing:
             best_val=values["best_val"],
             best=tensors.section("best"),
             best_path=values["best_path"],
+            best_reliability=values.get("best_reliability", {}),
             tokens=values["tokens"],
+            memory=tensors.section("memory"),
+            statistics=values["statistics"],
+            contributed=values["contributed"],
         )
         return standing, checkpoint.note

@@ -95,8 +95,13 @@ def select_core(
         rotation_seed: of `rotate` and `curriculum`; the same for all refreshes of a run.
         step: of `rotate` and `curriculum`; the number of the refresh, >= 0.
         pseudo_share: of `rotate` and `curriculum`, in [0, 1].
-        surprise: of `curriculum`; cross-entropy of each training node's label, other entries are not read.
+        surprise: of `curriculum`, which needs it; cross-entropy of each training node's label, other entries are
+            not read.
         pace: of `curriculum`, in (0, 1].
+
+    Raises:
+        ConfigError: the policy is unknown, or the ratio out of its range.
+        ValueError: the policy is `curriculum`, and there is no surprise to order by.
     """
     if policy not in get_args(CorePolicy):
         choices = ", ".join(get_args(CorePolicy))
@@ -122,7 +127,9 @@ def select_core(
         windows = class_quotas(train_sizes, places - pseudo_places, train_sizes > 0)
         order = torch.as_tensor(np.random.default_rng(rotation_seed).random(num_nodes), device=labels.device)
         pool = train
-        if policy == "curriculum" and surprise is not None:
+        if policy == "curriculum":
+            if surprise is None:
+                raise ValueError("the policy curriculum orders nodes by surprise: pass it, or use rotate")
             pool = _easiest(labels, train, surprise, windows, pace)
         chosen = _rotation(labels, pool, windows, order, step)
         if places > chosen.numel():

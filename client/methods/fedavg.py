@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from client.train.classifier import fresh_backbone, predict_by_backbone, score_backbone, train_backbone
+from client.train.classifier import (
+    backbone_statistics,
+    fresh_backbone,
+    predict_by_backbone,
+    score_backbone,
+    train_backbone,
+)
 from common.models.parameters import difference, fingerprint, load_parameters, parameters_of
 from common.wire.records import Content, Instruction, prefixed
 
@@ -41,9 +47,12 @@ class FedAvg:
         if instruction.phase == "train":
             if not received:
                 values["initial"] = fingerprint(start)
-            training = train_backbone(session, model, instruction.round)
+            allowed = instruction.content.values.get("training_seconds")
+            training = train_backbone(session, model, instruction.round, allowed)
             if training is not None:
-                values["training"] = {"loss": training.loss, "steps": training.steps}
+                values["training"] = vars(training)
+                if session.config.aggregation.weights == "distribution-aware":
+                    values["statistics"] = backbone_statistics(session, model, instruction.round)
                 tensors |= prefixed("update", difference(parameters_of(model), start))
                 if instruction.content.values.get("evaluate_local"):
                     tensors |= prefixed("scores", score_backbone(session, model, "local"))

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
 from client.text.chunks import sentence_spans
 from client.text.encoder import Progress
 from client.text.language_model import Answer, LanguageModel, Prompt
 from client.text.store import ContentStore, content_key
 from common.errors import RunError
+from common.ragged import Ragged
 
 PROMPT_VERSION = "2"
 """Part of every cache key; it changes with the wording below."""
@@ -34,7 +39,7 @@ class SummaryRequest:
 
     Args:
         candidates: class names among which the node's label lies.
-        chunks: literal texts, the strongest first; chunk i is cited as [i + 1].
+        chunks: literal texts, those that may be left out last; chunk i is cited as [i + 1].
     """
 
     candidates: tuple[str, ...]
@@ -113,6 +118,8 @@ def summarise(
     unique = {key: request for key, request in zip(keys, requests, strict=True) if key is not None}
     found = cache.get_many(list(unique))
     missing = [key for key in unique if key not in found]
+    if progress is not None and missing:
+        progress(0, len(missing))
     for first in range(0, len(missing), SUMMARIES_PER_WRITE):
         some = missing[first : first + SUMMARIES_PER_WRITE]
         fresh = dict(zip(some, _written([unique[key] for key in some], model), strict=True))
@@ -138,6 +145,33 @@ def count_prompt_tokens(requests: Sequence[SummaryRequest], model: LanguageModel
     With whole texts of the neighbours in place of chunks it gives what a full-text prompt would take.
     """
     return model.count_prompt_tokens([prompt_of(request) for request in requests])
+
+
+def count_group_prompt_tokens(
+    texts: Sequence[str], groups: Ragged, candidates: Sequence[str], model: LanguageModel
+) -> Int[Tensor, " groups"]:
+    """Tokens that one prompt with all texts of a group would take, for each group, unbounded.
+
+    Each text is counted once, whatever number of groups it is in, and a prompt as the sum of its lines: so it is
+    for tokenizers that join nothing across a line end, as those of the bundled model's kind do.
+
+    Args:
+        texts: that groups may have.
+        groups: positions of texts, one set for each prompt.
+        candidates: label candidates.
+        model: whose tokenizer counts; its weights are not loaded.
+    """
+    line = torch.tensor(
+        model.count_tokens([f" {' '.join(text.split())}\n" for text in texts]), dtype=torch.int64
+    )
+    longest = int(groups.width.max()) if groups.num_rows else 0
+    marks = torch.tensor(
+        [0, *model.count_tokens([f"[{number}]" for number in range(1, longest + 1)])]
+    ).cumsum(0)
+    probe = SummaryRequest(tuple(candidates), ("a",))
+    frame = count_prompt_tokens([probe], model)[0] - sum(model.count_tokens(["[1]", " a\n"]))
+    width, index = groups.width.cpu(), groups.index.cpu()
+    return frame + marks[width] + width.new_zeros(groups.num_rows).index_add(0, groups.row.cpu(), line[index])
 
 
 def prompt_bound(model: LanguageModel) -> int:

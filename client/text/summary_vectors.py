@@ -1,22 +1,53 @@
-"""Summaries as vectors, for a text view that joins them."""
+"""Summaries of single texts, and as vectors, for a text view that joins them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from client.text.bank import build_bank
+from client.text.bank import TextBank, build_bank
 from client.text.cache import TextCache
 from client.text.encoder import Encoder, Progress
 from client.text.language_model import LanguageModel
 from client.text.summaries import SummaryCache, SummaryRequest, summarise
+from common.ragged import segment_rank
 
 SUMMARY_CACHE = "summaries.sqlite"
 VECTOR_CACHE = "summary-vectors.sqlite"
 CHUNK_TOKENS = 64
+
+_TIE = 1e-4
+
+
+def text_requests(
+    texts: Sequence[str], bank: TextBank, candidates: Sequence[str], budget: int
+) -> list[SummaryRequest]:
+    """What the language model is asked about each text by itself: its most central chunks, in their order.
+
+    Central are the chunks most like the text's mean chunk, by the weights with which the bank pools a text, so that
+    no trained model has a say. Nothing else enters: no label, no neighbour. A text without chunks gives a request
+    without chunks.
+
+    Args:
+        texts: those of the bank.
+        bank: where their chunks lie.
+        candidates: class names.
+        budget: most chunks of a text, at least 1.
+    """
+    central = (_centrality(bank) < budget).tolist()
+    start, end = bank.start.tolist(), bank.end.tolist()
+    topics = tuple(candidates)
+    return [
+        SummaryRequest(
+            topics, tuple(text[start[chunk] : end[chunk]] for chunk in range(first, last) if central[chunk])
+        )
+        for text, (first, last) in zip(texts, pairwise(bank.ptr.tolist()), strict=True)
+    ]
 
 
 def summary_vectors(
@@ -26,7 +57,7 @@ def summary_vectors(
     cache: Path,
     progress: Progress | None = None,
 ) -> Float[Tensor, "rows dim"]:
-    """The encoded summary s_v of each row's selected chunks, a unit vector; zero without chunks.
+    """The encoded summary of each request's chunks, a unit vector; zero without chunks.
 
     Neither the language model nor the encoder loads its weights where the cache has everything: a
     summary is kept under its chunks, candidates, model and prompt, a vector under its summary and encoder.
@@ -41,3 +72,13 @@ def summary_vectors(
     summaries = summarise(requests, model, SummaryCache(cache / SUMMARY_CACHE), progress)
     texts = [summary.text for summary in summaries]
     return build_bank(texts, encoder, TextCache(cache / VECTOR_CACHE), CHUNK_TOKENS).bank.document
+
+
+def _centrality(bank: TextBank) -> Int[Tensor, " chunks"]:
+    """The place of each chunk in its text by falling inner product with the sum of its chunks, ties by position."""
+    node = bank.node_of_chunk()
+    total = bank.vectors.new_zeros(bank.num_nodes, bank.vectors.shape[1]).index_add(0, node, bank.vectors)
+    likeness = torch.einsum("rd,rd->r", bank.vectors, total[node])
+    # Two chunks are always equally like their sum. The last bits of vectors, which depend on the encoder's batches,
+    # must not choose between them: another choice is another prompt, which no cache knows.
+    return segment_rank((likeness / _TIE).round(), bank.ptr)

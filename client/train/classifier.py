@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from client.prediction.outcome import Prediction, ReleasedModel, load_released
 from client.session import Session
-from client.train.optimisation import Training, optimise, optimiser, scheduled_rate
+from client.train.optimisation import (
+    Training,
+    clock_limit,
+    local_epochs,
+    optimise,
+    optimiser,
+    scheduled_rate,
+)
 from client.train.scoring import score_tensors, subset_tallies
+from client.train.statistics import client_statistics, validation_accuracy
 from common.models.assembly import initial_backbone
 from common.models.backbone import Backbone
 from common.randomness import torch_generator
@@ -21,8 +31,18 @@ def fresh_backbone(session: Session) -> Backbone:
     return initial_backbone(config.model, graph.x.shape[1], graph.num_classes, config.seed).to(session.device)
 
 
-def train_backbone(session: Session, model: Backbone, round_number: int) -> Training | None:
-    """Local epochs of cross-entropy on the training nodes, in place; None without any training node."""
+def train_backbone(
+    session: Session, model: Backbone, round_number: int, allowed: float | None = None
+) -> Training | None:
+    """Local epochs of cross-entropy on the training nodes, in place; None without any training node.
+
+    Args:
+        session: of the client.
+        model: the received one.
+        round_number: of the step size and of dropout.
+        allowed: seconds after which no further step begins; None: as long as it takes.
+    """
+    until = clock_limit(allowed)
     config = session.config.train
     graph, adjacency = session.training_graph, session.training_adjacency
     if not bool(graph.train_mask.any()):
@@ -41,7 +61,19 @@ def train_backbone(session: Session, model: Backbone, round_number: int) -> Trai
     )
     stepper = optimiser(model.parameters(), config.optimizer, rate, config.momentum, config.weight_decay)
     with session.timed("train"):
-        return optimise(model, loss, stepper, config.epochs, config.prox_mu)
+        accuracy = None
+        if config.accuracy_threshold:
+            with torch.no_grad():
+                accuracy = validation_accuracy(model(graph.x, adjacency), graph)
+        epochs = local_epochs(config.epochs, config.extra_epochs, config.accuracy_threshold, accuracy)
+        return optimise(model, loss, stepper, epochs, config.prox_mu, until)
+
+
+def backbone_statistics(session: Session, model: Backbone, round_number: int) -> dict[str, Any]:
+    """What distribution-aware weights need to know of a client and its locally trained model."""
+    with session.timed("statistics"), torch.no_grad():
+        logits = model(session.training_graph.x, session.training_adjacency)
+        return client_statistics(session, logits, round_number)
 
 
 def score_backbone(session: Session, model: Backbone, path: str) -> dict[str, Tensor]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,13 +12,65 @@ from torch import Tensor, nn
 
 from common.errors import DivergenceError
 
+LARGEST_NORMALISER = 1e9
+
 
 @dataclass(frozen=True)
 class Training:
-    """What a client did: the loss of its last step, without the proximal term, and the number of steps."""
+    """What a client did.
+
+    Args:
+        loss: of its last step, without the proximal term.
+        steps: taken, at least 1.
+        normaliser: a_i, what these steps amount to in steps of plain gradient descent (`effective_steps`).
+    """
 
     loss: float
     steps: int
+    normaliser: float
+
+
+def effective_steps(rates: Sequence[float], momentum: float = 0.0, prox_mu: float = 0.0) -> float:
+    """a_i of FedNova (Wang et al., 2020): the length of the local walk under unit gradients, in first step sizes.
+
+    v ← ρ v + 1 + μ d, d ← d − η_k v from d = v = 0; a_i = −d / η_1. At one step size it is τ for plain descent,
+    (τ − ρ (1 − ρ^τ) / (1 − ρ)) / (1 − ρ) with momentum, (1 − (1 − ημ)^τ) / (ημ) with the proximal term.
+    Weight decay is left out: it pulls towards zero rather than along the gradients, and by how much depends on
+    the weights.
+
+    Args:
+        rates: step sizes η_k of the steps taken, at least 0.
+        momentum: ρ in [0, 1).
+        prox_mu: μ, at least 0.
+
+    Returns:
+        0 without any step, or if the first has size 0; negative or huge only if ημ is above 1.
+    """
+    if not rates or rates[0] == 0:
+        return 0.0
+    first = rates[0]
+    velocity, walked = 0.0, 0.0
+    for rate in rates:
+        velocity = momentum * velocity + 1 - prox_mu * first * walked
+        walked += rate / first * velocity
+    return walked
+
+
+def local_epochs(epochs: int, extra: int, threshold: float, accuracy: float | None) -> int:
+    """Epochs of adaptive local work (DA-DFGAS): a client whose received model does badly there works longer.
+
+    Args:
+        epochs: of every client.
+        extra: further ones of a client under the threshold.
+        threshold: in [0, 1].
+        accuracy: of the received model on the client's validation nodes; None where these are too few to tell.
+    """
+    return epochs + extra if accuracy is not None and accuracy < threshold else epochs
+
+
+def clock_limit(allowed: float | None) -> float | None:
+    """The monotonic clock time at which so many seconds from now have passed; None without a limit."""
+    return None if allowed is None else time.monotonic() + allowed
 
 
 def scheduled_rate(rate: float, schedule: str, final: float, round_number: int, rounds: int) -> float:
@@ -51,15 +104,19 @@ def optimise(
     stepper: torch.optim.Optimizer,
     epochs: int,
     prox_mu: float = 0.0,
+    until: float | None = None,
 ) -> Training:
     """Minimise loss() + prox_mu / 2 ‖w − w_start‖² (FedProx, Li et al., 2020) by `epochs` steps, in place.
+
+    For Adam the normaliser is the number of steps: a heuristic, since Adam's steps do not add up gradients.
 
     Args:
         model: changed in place; its values on entry are w_start.
         loss: the loss of the model as it stands, one full batch.
-        stepper: optimiser over the model's parameters.
+        stepper: fresh optimiser over the model's parameters.
         epochs: at least 1.
         prox_mu: at least 0.
+        until: time of the monotonic clock after which no further step begins; the first is always taken.
 
     Raises:
         DivergenceError: if the loss is not finite.
@@ -67,7 +124,10 @@ def optimise(
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     start = [parameter.detach().clone() for parameter in trainable] if prox_mu else []
     value = torch.zeros(())
+    rates: list[float] = []
     for _ in range(epochs):
+        if rates and until is not None and time.monotonic() >= until:
+            break
         stepper.zero_grad(set_to_none=True)
         value = loss()
         objective = value
@@ -81,4 +141,13 @@ def optimise(
             )
         objective.backward()
         stepper.step()
-    return Training(float(value.detach()), epochs)
+        rates.append(stepper.param_groups[0]["lr"])
+    return Training(float(value.detach()), len(rates), _normaliser(stepper, rates, prox_mu))
+
+
+def _normaliser(stepper: torch.optim.Optimizer, rates: list[float], prox_mu: float) -> float:
+    if not isinstance(stepper, torch.optim.SGD):
+        return float(len(rates))
+    steps = effective_steps(rates, stepper.param_groups[0]["momentum"], prox_mu)
+    # Where the proximal term overshoots, no number of steps describes the walk, and the client is left out.
+    return steps if 0 < steps <= LARGEST_NORMALISER else 0.0

@@ -109,7 +109,7 @@ def _decode(records: RecordDict, kind: type[R], fields: Mapping[str, type], max_
     values = header.get("values")
     if not isinstance(values, dict):
         raise WireError("field 'values' is not a table")
-    content = Content(_tensors(records, max_bytes), values, _letters(record))
+    content = Content(_tensors(records, max_bytes), values, _letters(record, max_bytes))
     return kind(**{name: header[name] for name in fields}, content=content)
 
 
@@ -168,7 +168,7 @@ def _tensors(records: RecordDict, max_bytes: float) -> dict[str, Any]:
         raise WireError(f"the tensors are not readable safetensors: {error}") from None
 
 
-def _letters(record: ConfigRecord) -> tuple[Letter, ...]:
+def _letters(record: ConfigRecord, max_bytes: float) -> tuple[Letter, ...]:
     if "addresses" not in record:
         return ()
     bodies = record.get("bodies")
@@ -186,6 +186,9 @@ def _letters(record: ConfigRecord) -> tuple[Letter, ...]:
         if not valid or not isinstance(body, bytes):
             raise WireError("a letter needs sender, recipient, kind and a body of bytes")
         letters.append(Letter(address[0], address[1], address[2], body))
+    size = sum(len(letter.body) for letter in letters)
+    if size > max_bytes:
+        raise WireError(f"{size} bytes of letters exceed exchange.max-message-mb ({max_bytes / 2**20:g})")
     return tuple(letters)
 
 

@@ -11,9 +11,12 @@ from server.comparison.convergence import Point
 from server.comparison.page_template import TEMPLATE
 from server.comparison.plots import curve_lines, score_svg
 from server.comparison.results import Comparison, Line, lines
-from server.comparison.tables import convergence, costs, ordered, percents, scores, seeds_done
+from server.comparison.tables import convergence, costs, mean, ordered, percents, scores, seeds_done
 from server.report import plots
-from server.report.page import Chart, Key, environment
+from server.report.chart import Chart, Key
+from server.report.page import environment
+from server.report.plots import SERIES_COLOURS
+from server.report.reliability import Curve, reliability_chart
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,23 @@ def part(comparison: Comparison, data: str, own: Sequence[Line], identity: str) 
     curves = {row.name: comparison.curve(row.name, data) for row in comparison.rows}
     if any(len(found) > 1 for found in curves.values()):
         charts.append(curve_chart(curves, f"{identity}-rounds"))
+    reliability = reliability_chart(
+        reliability_curves(comparison, own),
+        f"{identity}-reliability",
+        "Bins hold the nodes of all seeds, the errors are means over seeds.",
+    )
+    if reliability is not None:
+        charts.append(reliability)
     return Part(data, rows, charts)
+
+
+def reliability_curves(comparison: Comparison, own: Sequence[Line]) -> list[Curve]:
+    """The rows that have calibration bins, in colours and dashes by their place."""
+    return [
+        Curve(line.row, bins, mean(line.ece), place % SERIES_COLOURS, place // SERIES_COLOURS)
+        for place, line in enumerate(own)
+        if (bins := comparison.reliability(line.row, line.data))
+    ]
 
 
 def curve_chart(curves: Mapping[str, Sequence[Point]], identity: str) -> Chart:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from common.scores import ReliabilityBin, pooled_bins
 from server.comparison.convergence import Point, arrival, curve
 from server.comparison.statistics import Difference, Spread, paired_difference, spread
+from server.tracking.reliability import read_bins
 from server.tracking.rows import RoundRow, Summary
-from server.tracking.run_directory import RunDirectory
+from server.tracking.run_directory import SUMMARY, RunDirectory
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,19 @@ class Comparison:
     def curve(self, row: str, data: str) -> list[Point]:
         """The scores over rounds, of the runs that have finished."""
         return curve([self.results[row, data, seed].rounds for seed in self.seeds])
+
+    def reliability(self, row: str, data: str) -> tuple[ReliabilityBin, ...]:
+        """The calibration bins on test nodes, pooled over the runs that have finished; empty without any.
+
+        Raises:
+            RunError: a summary holds something else.
+        """
+        return pooled_bins(
+            read_bins(
+                summary.test_reliability, f"test_reliability of {self.results[row, data, seed].run}/{SUMMARY}"
+            )
+            for seed, summary in self.of(row, data)
+        )
 
 
 @dataclass(frozen=True)

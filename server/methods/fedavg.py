@@ -1,4 +1,4 @@
-"""FedAvg and FedProx on the server: the weighted mean of updates joins the global model."""
+"""FedAvg and FedProx on the server: the combined update moves the global model."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from common.config import RunConfig
 from common.models.assembly import initial_backbone
 from common.models.parameters import Parameters, parameters_of
 from common.wire.records import Content, Reply, prefixed
-from server.methods.registry import Agreement, Kind, Phase, ServerState, TensorForm
-from server.strategies.mean import running_average, weighted_mean
-from server.strategies.weights import client_weights
+from server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
+from server.strategies.mean import running_average
 
-TRAIN = Phase("train", "clients score the received model and train it; one exchange a round")
+TRAIN = Phase("train", "clients score the received model and train it; one exchange a round", sums=True)
 
 
 class FedAvg:
@@ -58,24 +57,24 @@ class FedAvg:
         }
 
     def combine(
-        self, state: ServerState, phase: Phase, replies: Mapping[str, Reply], config: RunConfig
-    ) -> tuple[ServerState, Mapping[str, float]]:
-        updates = {client: reply.content.section("update") for client, reply in replies.items()}
-        train_nodes = {client: replies[client].content.values["sizes"]["train_nodes"] for client in updates}
-        contributing = {client: count for client, count in train_nodes.items() if updates[client]}
-        weights = client_weights(config.aggregation.weights, contributing)
-        if not weights:
-            return state, {}
-        step = weighted_mean(updates, weights)
-        model = {name: value + step[name] for name, value in state.section("model").items()}
+        self,
+        state: ServerState,
+        phase: Phase,
+        replies: Mapping[str, Reply],
+        aggregate: Aggregate,
+        config: RunConfig,
+    ) -> ServerState:
+        if not aggregate.model:
+            return state
+        model = aggregate.model
         tensors = prefixed("model", model)
         average = state.section("average")
         if average:
             count = state.values.get("averaged", 0) + 1
             decay = config.aggregation.average_decay
             tensors |= prefixed("average", running_average(average, model, decay, count))
-            return ServerState(tensors, {"averaged": count}), weights
-        return ServerState(tensors), weights
+            return ServerState(tensors, {"averaged": count})
+        return ServerState(tensors)
 
     def released(self, state: ServerState) -> Mapping[str, Tensor]:
         return state.section("average") or state.section("model")

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from common.config import RunConfig
 from common.wire.records import Content, Reply
-from server.methods.fedavg import TRAIN
-from server.methods.registry import Agreement, Kind, Phase, ServerState, TensorForm
+from server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
+
+TRAIN = Phase("train", "clients train models of their own and score them")
 
 
 class Isolated:
@@ -37,9 +38,14 @@ class Isolated:
         return {}
 
     def combine(
-        self, state: ServerState, phase: Phase, replies: Mapping[str, Reply], config: RunConfig
-    ) -> tuple[ServerState, Mapping[str, float]]:
-        return state, {}
+        self,
+        state: ServerState,
+        phase: Phase,
+        replies: Mapping[str, Reply],
+        aggregate: Aggregate,
+        config: RunConfig,
+    ) -> ServerState:
+        return state
 
     def released(self, state: ServerState) -> Mapping[str, Tensor]:
         return {}

@@ -25,10 +25,28 @@ class Phase:
     Args:
         name: by which the client's method knows it.
         why: the reason for the exchange, since each costs seconds in a deployment.
+        sums: whether clients contribute updates that are combined into one; under secure aggregation the
+            server then learns their sum only.
     """
 
     name: str
     why: str
+    sums: bool = False
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """What the updates of a phase came to.
+
+    Args:
+        step: the combined update, by the names of the global model.
+        model: the global model after the server optimiser took the step.
+        weights: w_i of those who contributed.
+    """
+
+    step: Mapping[str, Tensor]
+    model: Mapping[str, Tensor]
+    weights: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -111,9 +129,18 @@ class ServerMethod(Protocol):
         ...
 
     def combine(
-        self, state: ServerState, phase: Phase, replies: Mapping[str, Reply], config: RunConfig
-    ) -> tuple[ServerState, Mapping[str, float]]:
-        """The state after a phase, and the weight of each client in it; without contributors the state stays."""
+        self,
+        state: ServerState,
+        phase: Phase,
+        replies: Mapping[str, Reply],
+        aggregate: Aggregate,
+        config: RunConfig,
+    ) -> ServerState:
+        """The state after a phase.
+
+        `replies` are the contributions; under secure aggregation they hold no update. `aggregate` is what the
+        updates came to, empty where none came; then the state stays as it is.
+        """
         ...
 
     def released(self, state: ServerState) -> Mapping[str, Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
@@ -11,15 +10,18 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from common.errors import RunError
+from server.report.aggregation import aggregation_charts
+from server.report.chart import Chart, Key, line_chart
 from server.report.faithfulness import CurveLines
 from server.report.page_template import TEMPLATE
-from server.report.plots import CSS_DASHES, SERIES_COLOURS, Line, line_plot, stacked_plot
+from server.report.phases import phase_chart
+from server.report.plots import CSS_DASHES, SERIES_COLOURS, Line, line_plot
+from server.report.reliability import Curve, reliability_chart
 from server.report.run_view import RunView, view_run
 from server.report.wording import (
     count,
     duration,
     fixed,
-    local_note,
     percent,
     score_title,
     size,
@@ -31,29 +33,6 @@ from server.report.wording import (
 from server.tracking.disclosure_table import listed
 from server.tracking.durable_files import write_atomically
 from server.tracking.rows import RoundRow
-
-OTHER = "other"
-
-
-@dataclass(frozen=True)
-class Key:
-    """One entry of a legend: text, colour and dash of the line, or a filled square."""
-
-    text: str
-    colour: int
-    dash: str = ""
-    filled: bool = False
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One figure: `alt` says in words what the plot shows."""
-
-    title: str
-    note: str
-    alt: str
-    svg: Markup
-    keys: tuple[Key, ...]
 
 
 def write_report(run_dirs: Sequence[Path], out: Path) -> None:
@@ -82,6 +61,9 @@ def render_report(runs: Sequence[RunView]) -> str:
             runs=runs,
             overview=[chart for chart in overview_charts(runs) if chart],
             phase_charts=[phase_chart(run, f"phases{index}") for index, run in enumerate(runs)],
+            aggregation_charts=[
+                aggregation_charts(run.aggregation, f"aggregation{index}") for index, run in enumerate(runs)
+            ],
             curve_charts=[curve_charts(run, f"curves{index}") for index, run in enumerate(runs)],
             several=len(runs) > 1,
         )
@@ -97,7 +79,7 @@ def named(run_dirs: Sequence[Path]) -> list[tuple[Path, str]]:
 
 
 def overview_charts(runs: Sequence[RunView]) -> list[Chart | None]:
-    """Accuracy, loss and traffic over rounds, all runs in each."""
+    """Accuracy, loss and traffic over rounds, and reliability in the best one, all runs in each."""
     if len(runs) == 1:
         pairs = [(runs[0], 0, 1)]
         accuracy_keys = [Key("test", 0), Key("validation", 1, CSS_DASHES[1])]
@@ -126,9 +108,9 @@ def overview_charts(runs: Sequence[RunView]) -> list[Chart | None]:
     loss_words = words(runs, "train_loss", "Training loss", lambda value: f"{value:.3f}")
     sent = "; ".join(f"{run.name}: {size(run.bytes_up)} up, {size(run.bytes_down)} down" for run in runs)
     return [
-        chart("Accuracy", lines, accuracy_words, accuracy, "accuracy", accuracy_keys, in_percent=True),
-        chart("Training loss", "", loss_words, loss, "loss", single_keys),
-        chart(
+        line_chart("Accuracy", lines, accuracy_words, accuracy, "accuracy", accuracy_keys, in_percent=True),
+        line_chart("Training loss", "", loss_words, loss, "loss", single_keys),
+        line_chart(
             "Traffic, cumulative",
             directions,
             sent,
@@ -139,6 +121,7 @@ def overview_charts(runs: Sequence[RunView]) -> list[Chart | None]:
             from_zero=True,
         ),
         seconds_chart(runs, single_keys) if len(runs) > 1 else None,
+        reliability_chart(reliability_curves(runs), "reliability"),
     ]
 
 
@@ -146,67 +129,21 @@ def seconds_chart(runs: Sequence[RunView], keys: Sequence[Key]) -> Chart | None:
     """Seconds a round, one line a run."""
     lines = [line(run, "seconds", index) for index, run in enumerate(runs)]
     alt = "; ".join(f"{run.name}: median {duration(run.seconds_per_round)}" for run in runs)
-    return chart("Seconds per round", "", alt, lines, "seconds", keys, y_label="seconds", from_zero=True)
+    return line_chart("Seconds per round", "", alt, lines, "seconds", keys, y_label="seconds", from_zero=True)
+
+
+def reliability_curves(runs: Sequence[RunView]) -> list[Curve]:
+    """The curves of the runs that have calibration bins, in the colours of their lines."""
+    return [
+        Curve(run.name, run.reliability, run.test_ece, index)
+        for index, run in enumerate(runs)
+        if run.reliability
+    ]
 
 
 def line(run: RunView, name: str, colour: int, *, dash: int = 0) -> Line:
     """One number of every round."""
     return Line([row.round for row in run.rounds], [getattr(row, name) for row in run.rounds], colour, dash)
-
-
-def chart(
-    title: str,
-    note: str,
-    alt: str,
-    lines: Sequence[Line],
-    identity: str,
-    keys: Sequence[Key],
-    *,
-    y_label: str = "",
-    in_percent: bool = False,
-    from_zero: bool = False,
-) -> Chart | None:
-    """A chart of the lines that have values, None where none has."""
-    drawn = [one for one in lines if not one.is_empty]
-    if not drawn:
-        return None
-    svg = Markup(line_plot(drawn, y_label, identity, percent=in_percent, from_zero=from_zero))
-    return Chart(title, note, alt, svg, tuple(keys))
-
-
-def phase_chart(run: RunView, identity: str) -> Chart | None:
-    """Seconds a round, split by phase; what no phase accounts for is `other`.
-
-    Where there are more phases than colours, `other` also takes the shortest ones, and a note names them.
-    """
-    if not run.rounds:
-        return None
-    phases = list(dict.fromkeys(phase for row in run.rounds for phase in row.seconds_by_phase))
-    layers = [[row.seconds_by_phase.get(phase, 0.0) for row in run.rounds] for phase in phases]
-    rest = [max(0.0, row.seconds - sum(row.seconds_by_phase.values())) for row in run.rounds]
-    if sum(rest) > 0.01 * sum(row.seconds for row in run.rounds) or not phases:
-        phases, layers = [*phases, OTHER], [*layers, rest]
-    phases, layers, folded = distinguishable(phases, layers)
-    svg = Markup(stacked_plot([row.round for row in run.rounds], layers, "seconds", identity))
-    totals = ", ".join(f"{name} {duration(sum(layer))}" for name, layer in zip(phases, layers, strict=True))
-    keys = tuple(Key(name, index % SERIES_COLOURS, filled=True) for index, name in enumerate(phases))
-    note = f"Other: {', '.join(folded)}." if folded else ""
-    return Chart("Seconds per round, by phase", note, f"Over all rounds: {totals}.", svg, keys)
-
-
-def distinguishable(
-    phases: list[str], layers: list[list[float]]
-) -> tuple[list[str], list[list[float]], list[str]]:
-    """At most as many phases as there are colours, in their order, and the names of those in `other`."""
-    if len(phases) <= SERIES_COLOURS:
-        return phases, layers, []
-    totals = {name: sum(layer) for name, layer in zip(phases, layers, strict=True) if name != OTHER}
-    kept = set(sorted(totals, key=lambda name: -totals[name])[: SERIES_COLOURS - 1])
-    apart = [(name, layer) for name, layer in zip(phases, layers, strict=True) if name in kept]
-    rest = [layer for name, layer in zip(phases, layers, strict=True) if name not in kept]
-    names = [*(name for name, _ in apart), OTHER]
-    shown = [*(layer for _, layer in apart), [sum(column) for column in zip(*rest, strict=True)]]
-    return names, shown, [name for name in phases if name not in kept and name != OTHER]
 
 
 def curve_charts(run: RunView, identity: str) -> list[list[Chart]]:
@@ -253,5 +190,5 @@ def environment() -> Environment:
     )
     filters: dict[str, Callable[..., str]] = {"percent": percent, "size": size, "duration": duration}
     made.filters |= filters | {"count": count, "fixed": fixed, "listed": listed, "spans": spans}
-    made.filters |= {"score_title": score_title, "ways": ways, "local_note": local_note}
+    made.filters |= {"score_title": score_title, "ways": ways}
     return made

@@ -25,8 +25,9 @@ main { max-width: 1200px; margin: 0 auto; padding: 40px 24px 64px; }
 h1 { font-size: 28px; line-height: 1.2; margin: 0 0 4px; letter-spacing: -0.01em; }
 h2 { font-size: 21px; margin: 48px 0 4px; letter-spacing: -0.005em; }
 h3 { font-size: 16px; margin: 32px 0 10px; }
+h4 { font-size: 14px; margin: 20px 0 8px; }
 p { margin: 0 0 12px; max-width: 75ch; }
-h1, h2, h3, li, p { overflow-wrap: anywhere; }
+h1, h2, h3, h4, li, p { overflow-wrap: anywhere; }
 .sub, .note { color: var(--muted); }
 .note { font-weight: 400; font-size: 13px; }
 .badge { display: inline-block; font-size: 12.5px; font-weight: 600; padding: 1px 10px; border-radius: 99px; vertical-align: 3px; margin-left: 8px; background: var(--good-back); color: var(--good); letter-spacing: 0; white-space: nowrap; }
@@ -68,7 +69,7 @@ thead .number, .number.wrap { white-space: normal; }
   body { font-size: 11px; }
   main { max-width: none; padding: 0; }
   figure, .tile, tr { break-inside: avoid; }
-  h2, h3 { break-after: avoid; }
+  h2, h3, h4 { break-after: avoid; }
   .scroll { overflow: visible; }
   .bar, .bar span { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
@@ -80,7 +81,7 @@ MACROS = """\
 <ul class="legend">
 {% for key in keys %}
   <li><svg class="swatch{% if key.filled %} filled{% endif %}" viewBox="0 0 {{ 10 if key.filled else 22 }} 10" aria-hidden="true">
-    {%- if key.filled %}<rect x="0" y="0" width="10" height="10" rx="2" fill="var(--series-{{ key.colour }})"/>
+    {%- if key.filled %}<rect x="0" y="0" width="10" height="10" rx="2" fill="var(--series-{{ key.colour }})"{% if key.faint %} fill-opacity="0.3"{% endif %}/>
     {%- else %}<line x1="1" y1="5" x2="21" y2="5" stroke="var(--series-{{ key.colour }})" stroke-width="2.4" stroke-dasharray="{{ key.dash }}"/>
     {%- endif %}</svg><bdi>{{ key.text }}</bdi></li>
 {% endfor %}

@@ -7,13 +7,14 @@ It is a module because a Flower app bundle carries no template files.
 
 from __future__ import annotations
 
-from server.report.faithfulness import SECTION
+from server.report import aggregation, faithfulness
 from server.report.page_parts import MACROS, head
 
 TITLE = 'fedtag report: {{ runs|map(attribute="name")|list|listed }}'
 
 TEMPLATE = (
     MACROS
+    + aggregation.SECTION
     + head(TITLE)
     + """\
 {% if several %}
@@ -46,7 +47,7 @@ TEMPLATE = (
 {{ tile("Test macro-F1", run.test_macro_f1|percent, "") }}
 {{ tile("Calibration error", run.test_ece|percent, "expected, on test nodes") }}
 {{ tile("Last round's test", run.last_test_accuracy|percent, "accuracy") }}
-{{ tile("Local models' test", run.local_test_accuracy|percent, run|local_note) }}
+{{ tile("Local models' test", run.local_test_accuracy|percent, run.local_note) }}
 {{ tile("Traffic", (run.bytes_up + run.bytes_down)|size, run.bytes_up|size ~ " up, " ~ run.bytes_down|size ~ " down") }}
 {{ tile("Time", run.seconds|duration, run.seconds_per_round|duration ~ " a round (median)") }}
 {% if run.peak_rss_mb is not none %}{{ tile("Peak memory", (run.peak_rss_mb * 1e6)|size, "resident") }}{% endif %}
@@ -64,7 +65,7 @@ TEMPLATE = (
 <h3>Clients</h3>
 {% set local = run.clients|selectattr("row")|map(attribute="row.local_test_accuracy")|reject("none")|list|length > 0 %}
 <div class="scroll"><table class="dense">
-<caption>Scores of the global model in round {{ run.clients_round }}. Seconds: median over rounds.{% for way in run.score_names|ways %}{{ " Ways of scoring – " if loop.first else "; " }}{{ way }}{{ "." if loop.last }}{% endfor %}{% if not local %} Local models: {{ run|local_note }}.{% endif %}</caption>
+<caption>Scores of the global model in round {{ run.clients_round }}. Seconds: median over rounds.{% for way in run.score_names|ways %}{{ " Ways of scoring – " if loop.first else "; " }}{{ way }}{{ "." if loop.last }}{% endfor %}{% if not local %} Local models: {{ run.local_note }}.{% endif %}</caption>
 <thead><tr><th scope="col">Client</th><th scope="col" class="number">Nodes</th><th scope="col" class="number">Train / val / test</th><th scope="col" class="number">Validation</th><th scope="col" class="number">Test</th><th scope="col" class="number">Macro-F1</th>{% if local %}<th scope="col" class="number">Local model, test</th>{% endif %}{% for name in run.score_names %}<th scope="col" class="number"><bdi>{{ name|score_title }}</bdi></th>{% endfor %}<th scope="col" class="number">Weight</th><th scope="col" class="number">Seconds</th><th scope="col">Status</th></tr></thead>
 <tbody>
 {% for line in run.clients %}
@@ -81,33 +82,9 @@ TEMPLATE = (
 </tbody></table></div>
 {% endif %}
 """
-    + SECTION
+    + faithfulness.SECTION
     + """\
-<h3>Failures</h3>
-{% if run.failures or run.empty_rounds %}
-{% if run.empty_rounds %}<p class="warn">No client contributed in round{{ "" if run.empty_rounds|length == 1 else "s" }} {{ run.empty_rounds|spans }}.</p>{% endif %}
-{% if run.failures %}
-<div class="scroll"><table>
-<thead><tr><th scope="col">Client</th><th scope="col">Reason</th><th scope="col">Rounds</th></tr></thead>
-<tbody>
-{% for failure in run.failures %}<tr><th scope="row"><bdi>{{ failure.client }}</bdi></th><td><bdi>{{ failure.reason }}</bdi></td><td>{{ failure.rounds|spans }}</td></tr>
-{% endfor %}
-</tbody></table></div>
-{% endif %}
-{% else %}
-<p>Every client that was asked contributed.</p>
-{% endif %}
-<h3>Disclosures: what crossed the network</h3>
-{% if run.disclosures %}
-<div class="scroll"><table>
-<thead><tr><th scope="col">Kind</th><th scope="col">From</th><th scope="col">To</th><th scope="col" class="number">Records</th><th scope="col" class="number">Bytes</th><th scope="col">What it reveals</th><th scope="col">Protection</th><th scope="col">Rounds</th></tr></thead>
-<tbody>
-{% for total in run.disclosures %}<tr><th scope="row"><bdi>{{ total.kind }}</bdi></th><td><bdi>{{ total.senders|listed }}</bdi></td><td><bdi>{{ total.receivers|listed }}</bdi></td><td class="number">{{ total.count|count }}</td><td class="number">{{ total.bytes|size }}</td><td><bdi>{{ total.reveals }}</bdi></td><td>{{ total.protected }}</td><td>{{ total.first_round }}{% if total.last_round != total.first_round %}–{{ total.last_round }}{% endif %}</td></tr>
-{% endfor %}
-</tbody></table></div>
-{% else %}
-<p>No disclosure is recorded.</p>
-{% endif %}
+{{ aggregation(run, aggregation_charts[loop.index0]) }}
 {% if run.settings %}
 <h3>Configuration</h3>
 <dl class="settings">

@@ -76,6 +76,16 @@ class Line:
         return all(value is None for value in self.values)
 
 
+@dataclass(frozen=True)
+class Band:
+    """What lies between two values at each round; `colour` is an index that wraps around."""
+
+    rounds: Sequence[int]
+    low: Sequence[float]
+    high: Sequence[float]
+    colour: int
+
+
 def line_plot(
     lines: Sequence[Line],
     y_label: str,
@@ -84,6 +94,8 @@ def line_plot(
     x_label: str = "round",
     percent: bool = False,
     from_zero: bool = False,
+    whole: bool = False,
+    bands: Sequence[Band] = (),
 ) -> str:
     """Values over rounds, or over another count.
 
@@ -93,13 +105,20 @@ def line_plot(
         identity: prefix of the ids in the SVG, unique in the page.
         percent: values are fractions, the axis shows percentages.
         from_zero: the axis starts at 0.
+        whole: values are whole numbers, and so are the ticks.
+        bands: behind the lines; no higher than they are.
     """
     with matplotlib.rc_context(STYLE):
         figure, axes = blank_axes(y_label, x_label)
+        for band in bands:
+            colour = SERIES[band.colour % SERIES_COLOURS]
+            axes.fill_between(band.rounds, band.low, band.high, color=colour, alpha=BAND_OPACITY, linewidth=0)
         draw_lines(axes, lines, SERIES)
         if from_zero:
             top = max(value for line in lines for value in line.values if value is not None)
             axes.set_ylim(0.0, 1.08 * top if top > 0 else 1.0)
+        if whole:
+            axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True, min_n_ticks=1))
         if percent:
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g}%"))
         return inline_svg(figure, identity)
@@ -108,10 +127,11 @@ def line_plot(
 def draw_lines(
     axes: Axes, lines: Sequence[Line], colours: Sequence[str], names: Sequence[str] | None = None
 ) -> None:
-    """Draw lines, with markers where points are few; `names` are for a legend."""
+    """Draw lines, with markers where points are few or stand alone; `names` are for a legend."""
     for line, name in zip(lines, names or [""] * len(lines), strict=True):
         values = [float("nan") if value is None else value for value in line.values]
         few = len(line.rounds) <= 12 or sum(value is not None for value in line.values) < 2
+        marks = list(range(len(values))) if few else lone_points(line.values)
         colour = colours[line.colour % len(colours)]
         if line.deviations:
             low, high = (
@@ -124,9 +144,20 @@ def draw_lines(
             values,
             color=colour,
             linestyle=DASHES[line.dash % len(DASHES)],
-            marker="o" if few else "",
+            marker="o" if marks else "",
+            markevery=marks or None,
             label=name,
         )
+
+
+def lone_points(values: Sequence[float | None]) -> list[int]:
+    """Where a value has a gap on both sides, so that no line would show it."""
+    framed = [None, *values, None]
+    return [
+        place
+        for place, value in enumerate(values)
+        if value is not None and framed[place] is None and framed[place + 2] is None
+    ]
 
 
 def stacked_plot(

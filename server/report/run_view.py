@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from common.scores import ReliabilityBin
+from server.report.aggregation import AggregationView, view_aggregation
 from server.report.faithfulness import FaithfulnessView, view_faithfulness
 from server.tracking.disclosure_table import DisclosureTotal, disclosure_totals
 from server.tracking.model_card import setting
+from server.tracking.reliability import read_bins
 from server.tracking.rows import ClientRow, RoundRow, Summary, best_round
-from server.tracking.run_directory import RunDirectory
+from server.tracking.run_directory import SUMMARY, RunDirectory
 
 
 @dataclass(frozen=True)
@@ -24,15 +27,6 @@ class ClientLine:
     seconds: float | None
     answered: int
     failures: int
-
-
-@dataclass(frozen=True)
-class Failure:
-    """One reason for which a client did not contribute, and the rounds where it was given."""
-
-    client: str
-    reason: str
-    rounds: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -48,7 +42,6 @@ class RunView:
     clients_round: int | None
     score_names: tuple[str, ...]
     disclosures: tuple[DisclosureTotal, ...]
-    failures: tuple[Failure, ...]
     empty_rounds: tuple[int, ...]
     settings: tuple[tuple[str, str], ...]
     versions: tuple[tuple[str, str], ...]
@@ -73,7 +66,20 @@ class RunView:
     llm_tokens: int | None
     llm_tokens_full_text: int | None
     peak_rss_mb: float | None
+    aggregation: AggregationView
+    reliability: tuple[ReliabilityBin, ...] = ()
     faithfulness: FaithfulnessView | None = None
+
+    @property
+    def local_note(self) -> str:
+        """What the score of the locally trained models is, or why there is none."""
+        if self.local_test_accuracy is not None:
+            return "accuracy after local training"
+        if self.test_accuracy is None:
+            return "no test node was scored"
+        if ("evaluation.local", "False") in self.settings:
+            return "turned off by evaluation.local"
+        return f"{self.method} does not score them"
 
 
 def view_run(path: Path, name: str) -> RunView:
@@ -85,6 +91,7 @@ def view_run(path: Path, name: str) -> RunView:
     run = RunDirectory.open(path)
     summary, config = run.read_summary(), run.read_config()
     rounds, clients = run.read_rounds(), run.read_clients()
+    method = summary.method if summary else str(setting(config, "method"))
     best = best_round(rounds)
     if summary is not None:
         best = next((row for row in rounds if row.round == summary.best_round), best)
@@ -103,11 +110,10 @@ def view_run(path: Path, name: str) -> RunView:
         clients_round=shown,
         score_names=tuple(sorted({score for row in clients for score in row.scores})),
         disclosures=tuple(disclosure_totals(run.read_disclosures())),
-        failures=tuple(failures_of(clients)),
         empty_rounds=tuple(row.round for row in rounds if row.empty),
         settings=tuple(flattened(config)),
         versions=tuple(sorted(summary.versions.items())) if summary else (),
-        method=summary.method if summary else str(setting(config, "method")),
+        method=method,
         data=summary.data if summary else str(setting(config, "data")),
         client_count=summary.clients if summary else len({row.client for row in clients}),
         round_count=summary.rounds if summary else len(rounds),
@@ -128,6 +134,10 @@ def view_run(path: Path, name: str) -> RunView:
         llm_tokens=summary.llm_tokens if summary else None,
         llm_tokens_full_text=summary.llm_tokens_full_text if summary else None,
         peak_rss_mb=summary.peak_rss_mb if summary else None,
+        aggregation=view_aggregation(config, method, summary, clients),
+        reliability=read_bins(summary.test_reliability, f"test_reliability of {path / SUMMARY}")
+        if summary
+        else (),
         faithfulness=view_faithfulness(run),
     )
 
@@ -147,15 +157,6 @@ def client_lines(rows: Sequence[ClientRow], shown: int | None) -> Iterator[Clien
             answered=sum(row.failed is None for row in own),
             failures=sum(row.failed is not None for row in own),
         )
-
-
-def failures_of(rows: Sequence[ClientRow]) -> list[Failure]:
-    """The failures of a run, one entry for each client and reason."""
-    rounds: dict[tuple[str, str], list[int]] = {}
-    for row in rows:
-        if row.failed is not None:
-            rounds.setdefault((row.client, row.failed), []).append(row.round)
-    return [Failure(client, reason, tuple(numbers)) for (client, reason), numbers in rounds.items()]
 
 
 def flattened(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

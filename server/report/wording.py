@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from server.report.run_view import RunView
 from server.tracking.model_card import SCORING
 
 SUBSETS = {"val": "validation", "test": "test"}
@@ -31,17 +30,6 @@ def score_title(name: str) -> str:
     """The heading of a score such as test_accuracy_graph: its way of scoring, then the nodes."""
     subset, _, way = name.partition("_accuracy_")
     return f"{way}, {SUBSETS.get(subset, subset)}".capitalize() if way else name.replace("_", " ")
-
-
-def local_note(run: RunView) -> str:
-    """What the score of the locally trained models is, or why there is none."""
-    if run.local_test_accuracy is not None:
-        return "accuracy after local training"
-    if run.test_accuracy is None:
-        return "no test node was scored"
-    if ("evaluation.local", "False") in run.settings:
-        return "turned off by evaluation.local"
-    return f"{run.method} does not score them"
 
 
 def ways(names: Sequence[str]) -> list[str]:

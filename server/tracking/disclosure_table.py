@@ -22,18 +22,32 @@ class DisclosureTotal:
     bytes: int
     reveals: str
     protected: str
-    first_round: int
-    last_round: int
+    rounds: tuple[int, ...]
+
+    @property
+    def first_round(self) -> int:
+        """The earliest round; 0 is before the first."""
+        return self.rounds[0]
+
+    @property
+    def last_round(self) -> int:
+        """The latest round."""
+        return self.rounds[-1]
+
+    @property
+    def to_server(self) -> bool:
+        """Whether the server is who received the records."""
+        return SERVER in self.receivers
 
 
 def disclosure_totals(rows: Sequence[Disclosure]) -> list[DisclosureTotal]:
     """One total for each kind, direction, meaning and protection, in the order of first appearance.
 
-    Clients are taken together; what the server sends stays apart from what it receives.
+    Clients are taken together; what the server sends, what it receives and what passes it stay apart.
     """
-    groups: dict[tuple[str, str, str, bool], list[Disclosure]] = {}
+    groups: dict[tuple[str, str, str, bool, bool], list[Disclosure]] = {}
     for row in rows:
-        key = (row.kind, row.reveals, row.protected, row.sender == SERVER)
+        key = (row.kind, row.reveals, row.protected, row.sender == SERVER, row.receiver == SERVER)
         groups.setdefault(key, []).append(row)
     return [
         DisclosureTotal(
@@ -44,10 +58,9 @@ def disclosure_totals(rows: Sequence[Disclosure]) -> list[DisclosureTotal]:
             bytes=sum(row.bytes for row in group),
             reveals=reveals,
             protected=protected,
-            first_round=min(row.round for row in group),
-            last_round=max(row.round for row in group),
+            rounds=tuple(sorted({row.round for row in group})),
         )
-        for (kind, reveals, protected, _), group in groups.items()
+        for (kind, reveals, protected, *_), group in groups.items()
     ]
 
 

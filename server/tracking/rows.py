@@ -77,7 +77,7 @@ class ClientRow:
     scores: Mapping[str, float | None] = field(default_factory=dict)
     steps: int | None = None
     normaliser: float | None = None
-    statistics: Mapping[str, float] = field(default_factory=dict)
+    statistics: Mapping[str, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_fractions(self, f"client {self.client!r} in round {self.round}")
@@ -134,6 +134,11 @@ class Summary:
     those of that round. `seconds_per_round` is the median. The numbers of tokens are None where the method
     reads no text; `llm_tokens_full_text` is what the prompts would take with the full texts of the selected
     neighbours, `llm_tokens_two_hop` with all texts within two hops; `llm_summaries` is of how many nodes.
+
+    `test_reliability` and `val_reliability` are the calibration bins of the best round, lowest confidence
+    first: nodes, mean confidence, accuracy. `privacy` is what the accountant says of a run with differential
+    privacy: epsilon, delta, noise, clip, mode, unit, rounds; an epsilon of None is no bound. `weights_lag` is
+    by how many rounds the statistics that made the weights are older than the updates.
     """
 
     method: str
@@ -159,6 +164,10 @@ class Summary:
     llm_tokens_two_hop: int | None = None
     llm_summaries: int | None = None
     test_ece: float | None = None
+    test_reliability: Sequence[Mapping[str, float | None]] | None = None
+    val_reliability: Sequence[Mapping[str, float | None]] | None = None
+    privacy: Mapping[str, Any] | None = None
+    weights_lag: int | None = None
 
     def __post_init__(self) -> None:
         check_fractions(self, "the summary")
@@ -235,12 +244,12 @@ def key_of(item: Field[Any]) -> str:
 
 def may_be_empty(item: Field[Any]) -> bool:
     """Whether None is a value of the field; annotations are strings in this module."""
-    return "| None" in str(item.type).split("[")[0]
+    return str(item.type).endswith("| None")
 
 
 def entries_may_be_empty(item: Field[Any]) -> bool:
     """Whether None is a value of the entries of a field that holds a mapping."""
-    return "| None]" in str(item.type)
+    return "| None]" in str(item.type) or ", Any]" in str(item.type)
 
 
 def plain(value: object, name: str) -> Any:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from safetensors.torch import load_file
 
+from client.data.folder import read_folder
 from client.evidence.narration import TokenLedger
 from client.evidence.packs import available_rounds, read_packs
-from client.text.summaries import SummaryCache
+from client.methods.dance.node_summaries import language_model
+from client.site import Site
+from client.text.language_model import LanguageModel
+from client.text.summaries import SummaryCache, SummaryRequest, summarise
 from client.text.summary_vectors import SUMMARY_CACHE
+from deploy.prediction import predict
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Federated
@@ -97,3 +104,84 @@ def test_summaries_are_neither_in_the_run_directory_nor_asked_again(
     again = run_federation(tmp_path / "run", {**narrated_run.config.to_flat(), "out": str(tmp_path / "run")})
     assert len(cache) == before
     assert again.summary.llm_tokens == narrated_run.summary.llm_tokens
+
+
+JOINED = {
+    "method": "dance",
+    "clients": 1,
+    "rounds": 3,
+    "ratio": 0.4,
+    "dance.summaries": "feature",
+    "dance.summary-share": 0.5,
+    "dance.scoring": "evidence",
+}
+
+
+@pytest.fixture(scope="module")
+def joined(
+    run_federation: Callable[..., Federated],
+    text_folder: Callable[..., Path],
+    papers: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[..., Federated]:
+    """Runs on 15 short real abstracts and an empty text; all share a cache."""
+    home = tmp_path_factory.mktemp("joined")
+    texts = [text[:240].rpartition(" ")[0] for text in read_folder(papers).graph.texts[:15]]
+    folder = text_folder(home / "abstracts", [*texts, ""])
+
+    def run(name: str, **changes: object) -> Federated:
+        site = Site("abstracts", folder, home / name / "work", home / "cache", "cpu")
+        return run_federation(home / name / "run", {**JOINED, **changes}, [site])
+
+    return run
+
+
+def test_summaries_join_the_text_view(
+    joined: Callable[..., Federated], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In training and scoring; written once; predicting reads the same ones; their tokens are counted."""
+    run = joined("feature")
+    parameters = load_file(run.directory.path / "model.safetensors")
+    session = run.sessions[0]
+    cache = SummaryCache(run.sites[0].cache / SUMMARY_CACHE)
+    assert len(cache) == run.summary.llm_summaries == 15
+
+    monkeypatch.setattr(LanguageModel, "generate", lambda *_: pytest.fail("asked again"))
+    again = load_file(joined("again").directory.path / "model.safetensors")
+    assert all(again[name].equal(value) for name, value in parameters.items())
+    audit = joined("audit", **{"dance.summaries": "audit"})
+    other = load_file(audit.directory.path / "model.safetensors")
+    assert any(not other[name].allclose(value, atol=1e-3) for name, value in parameters.items())
+    assert (audit.summary.llm_tokens, audit.summary.llm_summaries) == (None, None)
+
+    best = run.summary.best_round
+    (row,) = (row for row in run.directory.read_clients() if row.round == best)
+    made = predict(run.directory.path, run.sites[0].folder, run.sites[0].cache, "cpu", name="abstracts")
+    kept = read_packs(run.sites[0].evidence / f"round-{best:04d}.jsonl")
+    assert made.prediction.packs == kept
+    confidence = made.prediction.logits.softmax(1).max(1).values.tolist()
+    assert confidence == pytest.approx([pack.confidence for pack in kept], abs=1e-6)
+    tested = session.graph.test_mask.numpy()
+    right = made.classes[tested] == made.data.labels[tested]
+    assert right.mean() == pytest.approx(row.test_accuracy, abs=1e-9)
+
+    # These texts have at most four chunks each, so that the language model read all of each.
+    ptr, data = session.bank.ptr.tolist(), session.data
+    assert max(session.bank.ptr.diff().tolist()) <= 4
+    requests = [
+        SummaryRequest(
+            data.classes,
+            tuple(data.texts[node][session.bank.start[row] : session.bank.end[row]] for row in range(*rows)),
+        )
+        for node, rows in enumerate(pairwise(ptr))
+    ]
+    told = summarise(requests, language_model(session), cache)
+    assert sum(summary.cached for summary in told) == 15
+    assert run.summary.llm_tokens == sum(summary.prompt_tokens + summary.answer_tokens for summary in told)
+    assert run.summary.llm_tokens_full_text is not None
+    assert run.summary.llm_tokens_two_hop is not None
+    assert run.summary.llm_tokens <= run.summary.llm_tokens_full_text + 15
+    assert run.summary.llm_tokens_full_text < run.summary.llm_tokens_two_hop
+    for path in run.directory.path.iterdir():
+        if path.is_file():
+            assert not any(summary.text.encode() in path.read_bytes() for summary in told if summary.text)

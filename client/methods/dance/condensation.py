@@ -21,6 +21,7 @@ from client.condense.evidence import (
 )
 from client.condense.neighbours import prediction_entropy
 from client.condense.prior import evidence_prior
+from client.condense.selection import weighted_sum
 from client.condense.topology import rebuild_topology
 from client.methods.dance.local_graph import LocalGraph
 from common.graph import Adjacency, normalised_adjacency
@@ -118,11 +119,18 @@ def _joined(
     local: LocalGraph, g: Float[Tensor, "nodes hidden"], evidence: Evidence, found: EvidenceVectors
 ) -> Views:
     config, rows = local.config, evidence.rows
-    condensed = found.condensed if config.text_condensation else local.texts.pooled[rows]
+    condensed = _condensed(local, evidence, found) if config.text_condensation else local.texts.pooled[rows]
     text = config.mix * condensed + (1 - config.mix) * found.context
     if local.are_all_nodes(rows):
         return Views(g, text, local.bypass)
     return Views(g[rows], text, local.bypass[rows])
+
+
+def _condensed(local: LocalGraph, evidence: Evidence, found: EvidenceVectors) -> Float[Tensor, "rows dim"]:
+    """t̃ of the rows, joined by the summaries of the nodes whose chunks were selected."""
+    if local.summaries is None:
+        return found.condensed
+    return weighted_sum(found.chunk_weights, local.chunk_views, evidence.chunks)
 
 
 @torch.no_grad()

@@ -88,7 +88,7 @@ def guarantees(
             told[f"hop_{number}"] = _told(effect, hop.filter(kept), budget)
     scores = gather_scores(model.chunk_queries(own), texts.chunks, evidence.chunks)
     budget = local.config.chunk_budget
-    effect = truncation(scores, evidence.chunks, texts.chunks, evidence.kept_chunks, budget)
+    effect = truncation(scores, evidence.chunks, local.chunk_views, evidence.kept_chunks, budget)
     told["chunks"] = _told(effect, evidence.selected_chunks, budget)
     return told, effect.margin
 

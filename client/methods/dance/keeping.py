@@ -67,16 +67,19 @@ def scored_evidence(
 
 
 def keep_scored_evidence(
-    session: Session, model: DanceModel, local: LocalGraph, round_number: int, summaries: int
+    session: Session, model: DanceModel, local: LocalGraph, round_number: int
 ) -> TokenLedger | None:
-    """Write the evidence of every node's prediction; the first `summaries` test nodes get a summary.
+    """Write the evidence of every node's prediction, and summaries of it unless they are off.
+
+    The first `summaries.limit` test nodes get one, from their selected chunks.
 
     Returns:
-        what the language model was given, None if it was not asked.
+        what the language model was given for them, None if it was not asked.
     """
     with session.timed("evidence"):
         _, packs = scored_evidence(session, model, local, round_number)
     ledger = None
+    summaries = session.config.summaries.limit if local.config.summaries != "off" else 0
     chosen = local.graph.test_mask.nonzero().squeeze(1)[:summaries]
     if chosen.numel():
         with session.timed("summarise"):

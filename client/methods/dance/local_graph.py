@@ -12,8 +12,9 @@ from torch import Tensor
 
 from client.condense.evidence import Texts
 from client.condense.neighbours import one_hop, prefilter, two_hop
+from client.methods.dance.node_summaries import joined_summaries
 from common.graph import Adjacency, Graph
-from common.ragged import Ragged
+from common.ragged import Ragged, row_of_entries
 from common.randomness import derive_seed
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class LocalGraph:
         document: vector of every whole text.
         config: budgets and switches.
         seed: of the sampling of large two-hop sets.
+        summaries: encoded summary of every text, a unit vector, zero where there is none; None where no summary
+            joins the text view.
     """
 
     graph: Graph
@@ -40,6 +43,19 @@ class LocalGraph:
     document: Float[Tensor, "nodes dim"]
     config: DanceConfig
     seed: int
+    summaries: Float[Tensor, "nodes dim"] | None = None
+
+    @cached_property
+    def chunk_views(self) -> Float[Tensor, "chunks dim"]:
+        """What a selected chunk r of node u brings to the text view: (1 − ν) e_r + ν σ_u; e_r where u has no summary.
+
+        Weights π of sum 1 on them give (1 − ν) t̃ + ν s with s = Σ π_r σ_u(r).
+        """
+        if self.summaries is None:
+            return self.texts.chunks
+        owner = row_of_entries(self.texts.ptr)
+        share = self.config.summary_share * self.summaries.any(1, keepdim=True).to(self.summaries.dtype)
+        return torch.lerp(self.texts.chunks, self.summaries[owner], share[owner])
 
     @cached_property
     def bypass(self) -> Float[Tensor, "nodes views dim"]:
@@ -91,10 +107,23 @@ class LocalGraph:
         return 1, self.config.one_hop_budget, self.config.two_hop_budget
 
 
-def local_graph(session: Session, graph: Graph, adjacency: Adjacency) -> LocalGraph:
-    """The site's graph, or the part of it that training sees, for DANCE."""
+def local_graph(session: Session, graph: Graph, adjacency: Adjacency, evidence: bool = True) -> LocalGraph:
+    """The site's graph, or the part of it that training sees, for DANCE.
+
+    Args:
+        session: of the site.
+        graph: its nodes, and the edges that may be seen.
+        adjacency: of the graph.
+        evidence: whether the evidence path is taken, by which alone summaries are read.
+
+    Raises:
+        ConfigError: summaries are to join the text view of a site without encoded texts.
+    """
     bank = session.bank.to(session.device)
     config = session.config
     texts = Texts(bank.pooled(config.text.pool_sharpness), bank.vectors, bank.ptr)
     seed = derive_seed(config.seed, session.site.name, "two-hop sample")
-    return LocalGraph(graph.with_features(texts.pooled), adjacency, texts, bank.document, config.dance, seed)
+    summaries = joined_summaries(session) if evidence else None
+    return LocalGraph(
+        graph.with_features(texts.pooled), adjacency, texts, bank.document, config.dance, seed, summaries
+    )

@@ -14,9 +14,9 @@ from client.condense.evidence import Texts
 from client.evidence.masked_text import without_spans
 from client.methods.dance.condensation import chosen_views, forward
 from client.methods.dance.local_graph import LocalGraph
+from client.methods.dance.node_summaries import bank_encoder, text_summaries
 from client.text.bank import TextBank, build_bank
 from client.text.cache import TextCache
-from client.text.encoder import Encoder
 from client.text.node_texts import CACHE_FILE
 from common.errors import ConfigError
 from common.models.dance import DanceModel
@@ -36,8 +36,8 @@ _SAME = 1e-4
 class MaskedTexts:
     """The masked texts of some conditions: collected first, then encoded together, each once.
 
-    A masked text is the node's text with the spans of the missing chunks cut out. It is chunked and encoded
-    like any text, and kept in the site's cache by its content.
+    A masked text is the node's text with the spans of the missing chunks cut out. It is chunked, encoded and, where
+    summaries join the text view, summarised like any text, and kept in the site's cache by its content.
 
     Args:
         session: of the site.
@@ -103,13 +103,16 @@ class MaskedTexts:
         """All requested texts, encoded."""
         session, text = self.session, self.session.config.text
         distinct = list(dict.fromkeys(self._texts.values()))
-        encoder = Encoder(text.encoder, str(session.device), text.dtype)
+        encoder = bank_encoder(session)
         cache = TextCache(session.site.cache / CACHE_FILE)
         progress = session.progress("encoding masked texts")
-        build = build_bank(distinct, encoder, cache, text.chunk_tokens, progress)
+        bank = build_bank(distinct, encoder, cache, text.chunk_tokens, progress).bank
+        summaries = None
+        if self.local.summaries is not None:
+            summaries = text_summaries(session, distinct, bank, "summarising masked texts")
         row = {string: number for number, string in enumerate(distinct)}
         rows = {variant: row[string] for variant, string in self._texts.items()}
-        return EncodedMasks(self.local, build.bank.to(session.device), rows, text.pool_sharpness)
+        return EncodedMasks(self.local, bank.to(session.device), rows, text.pool_sharpness, summaries)
 
 
 class EncodedMasks:
@@ -120,10 +123,16 @@ class EncodedMasks:
         bank: of the masked texts.
         rows: where in the bank each of them is.
         sharpness: of the pooling.
+        summaries: of the masked texts, where summaries join the text view.
     """
 
     def __init__(
-        self, local: LocalGraph, bank: TextBank, rows: Mapping[Variant, int], sharpness: float
+        self,
+        local: LocalGraph,
+        bank: TextBank,
+        rows: Mapping[Variant, int],
+        sharpness: float,
+        summaries: Float[Tensor, "masked dim"] | None = None,
     ) -> None:
         texts, nodes = local.texts, local.graph.num_nodes
         self.local = local
@@ -134,6 +143,9 @@ class EncodedMasks:
         nothing = texts.pooled.new_zeros(1, texts.pooled.shape[1])
         self._pooled = torch.cat([texts.pooled, bank.pooled(sharpness), nothing])
         self._document = torch.cat([local.document, bank.document, nothing])
+        self._summaries = None
+        if local.summaries is not None and summaries is not None:
+            self._summaries = torch.cat([local.summaries, summaries, nothing])
         self._chunks = torch.cat([texts.chunks, bank.vectors])
         widths = torch.cat([texts.ptr.diff(), bank.ptr.diff(), texts.ptr.new_zeros(1)])
         self._width = widths
@@ -164,6 +176,7 @@ class EncodedMasks:
             graph=local.graph.with_features(texts.pooled),
             texts=texts,
             document=self._document[source],
+            summaries=None if self._summaries is None else self._summaries[source],
         )
         # Who is near whom does not depend on texts: the copy shares what was worked out once.
         vars(masked).update(neighbours=local.neighbours, second_neighbours=local.second_neighbours)

@@ -19,10 +19,12 @@ from client.methods.dance.condensation import (
 )
 from client.methods.dance.keeping import keep_core_evidence, keep_scored_evidence
 from client.methods.dance.local_graph import LocalGraph, local_graph
+from client.methods.dance.node_summaries import summaries_ledger
 from client.methods.dance.prediction import predicted
 from client.methods.dance.training import CoreLoss
-from client.train.optimisation import optimise, optimiser, scheduled_rate
+from client.train.optimisation import clock_limit, local_epochs, optimise, optimiser, scheduled_rate
 from client.train.scoring import score_tensors, subset_tallies
+from client.train.statistics import client_statistics, validation_accuracy
 from common.models.dance import DanceModel, initial_dance_model
 from common.models.parameters import (
     Parameters,
@@ -146,9 +148,19 @@ class Work:
         stepper = optimiser(
             self.model.parameters(), train.optimizer, rate, train.momentum, train.weight_decay
         )
+        until = clock_limit(self.instruction.content.values.get("training_seconds"))
         with session.timed("train"):
-            training = optimise(self.model, loss, stepper, train.epochs, train.prox_mu)
-        told["training"] = {"loss": training.loss, "steps": training.steps}
+            accuracy = None
+            if train.accuracy_threshold:
+                accuracy = validation_accuracy(evidence_logits(self.model, local, passed), local.graph)
+            epochs = local_epochs(train.epochs, train.extra_epochs, train.accuracy_threshold, accuracy)
+            training = optimise(self.model, loss, stepper, epochs, train.prox_mu, until)
+        told["training"] = vars(training)
+        if config.aggregation.weights == "distribution-aware":
+            with session.timed("statistics"):
+                # The path by which the model is trained; the plain one has no loss of its own by default.
+                logits = evidence_logits(self.model, local, forward(self.model, local))
+                told["statistics"] = client_statistics(session, logits, number)
         return prefixed("update", difference(parameters_of(self.model), self.start)), told
 
     def _core(self, local: LocalGraph, passed: Forward) -> Core:
@@ -195,13 +207,14 @@ class Work:
         candidates = {last: self.scored_parameters()}
         if best is not None:
             candidates[best] = self.instruction.content.section("best")
-        tokens: dict[str, int] = {}
+        local = self._scoring_graph()
+        ledgers = [summaries_ledger(self.session, local.neighbours, local.second_neighbours)]
         for round_number, parameters in candidates.items():
             load_parameters(self.model, parameters)
             # Which of the two is released is known only when all clients have scored the last one.
-            ledger = keep_scored_evidence(
-                self.session, self.model, self._scoring_graph(), round_number, self.config.summaries.limit
-            )
+            ledgers.append(keep_scored_evidence(self.session, self.model, local, round_number))
+        tokens: dict[str, int] = {}
+        for ledger in ledgers:
             for name, count in vars(ledger).items() if ledger is not None else ():
                 tokens[name] = tokens.get(name, 0) + count
         return {"tokens": tokens} if tokens else {}

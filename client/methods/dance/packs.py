@@ -14,8 +14,7 @@ from client.evidence.columns import ChunkColumns, NeighbourColumns, packs_from_a
 from client.evidence.narration import narrate
 from client.evidence.packs import EvidencePack, Kind
 from client.methods.dance.local_graph import LocalGraph
-from client.text.encoder import Encoder
-from client.text.language_model import LanguageModel
+from client.methods.dance.node_summaries import bank_encoder, language_model
 
 if TYPE_CHECKING:
     from client.session import Session
@@ -69,7 +68,7 @@ def narrated_packs(
         packs: of all nodes, in the order of rows.
         rows: the nodes whose packs are to be summarised.
     """
-    data, summaries = session.data, session.config.summaries
+    data = session.data
     texts = dict(zip(data.node_ids, data.texts, strict=True))
     near = local.neighbours.select(rows), local.second_neighbours.select(rows)
     surroundings = []
@@ -78,13 +77,17 @@ def narrated_packs(
         for hop in near:
             around += hop.index[int(hop.ptr[position]) : int(hop.ptr[position + 1])].tolist()
         surroundings.append([data.node_ids[node] for node in around])
-    model = LanguageModel(
-        summaries.model, str(session.device), batch_size=summaries.batch, cache=session.site.cache
-    )
-    encoder = Encoder(session.config.text.encoder, str(session.device), session.config.text.dtype)
     chosen = [packs[row] for row in rows.tolist()]
-    progress = session.progress("writing summaries")
-    return narrate(chosen, texts, surroundings, data.classes, model, encoder, session.site.cache, progress)
+    return narrate(
+        chosen,
+        texts,
+        surroundings,
+        data.classes,
+        language_model(session),
+        bank_encoder(session),
+        session.site.cache,
+        session.progress("writing summaries"),
+    )
 
 
 def _neighbours(evidence: Evidence, weights: tuple[Tensor, ...]) -> NeighbourColumns:

@@ -25,8 +25,9 @@ def predicted(session: Session, released: ReleasedModel, evidence: bool) -> Pred
     graph = session.graph
     fresh = initial_dance_model(session.config, graph.x.shape[1], graph.num_classes)
     model = load_released(fresh, released).to(session.device)
-    local = local_graph(session, graph, session.adjacency)
-    if released.path == GRAPH_PATH and not evidence:
+    plain = released.path == GRAPH_PATH and not evidence
+    local = local_graph(session, graph, session.adjacency, evidence=not plain)
+    if plain:
         return Prediction(forward(model, local).logits)
     logits, packs = scored_evidence(session, model, local, released.round)
     if released.path == GRAPH_PATH:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
-from common.scores import CALIBRATION_BINS, Tally, pooled, tally
+from common.scores import CALIBRATION_BINS, Tally, pooled, pooled_bins, tally
 
 
 @st.composite
@@ -73,9 +73,43 @@ def test_pooling_equals_counting_the_union(
     assert (split.accuracy, split.macro_f1) == (whole.accuracy, whole.macro_f1)
 
 
+@given(predictions())
+def test_bins_make_up_the_scores(data: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> None:
+    logits, y, mask = data
+    counts = tally(logits, y, mask)
+    confidence, predicted = logits[mask].softmax(1).max(1)
+    for place, part in enumerate(counts.reliability):
+        scaled = confidence * CALIBRATION_BINS
+        inside = (scaled > place) & (scaled <= place + 1)
+        assert part.nodes == int(inside.sum())
+        if part.nodes:
+            right = (predicted == y[mask])[inside].double()
+            assert part.confidence == pytest.approx(float(confidence[inside].double().mean()), abs=1e-5)
+            assert part.accuracy == pytest.approx(float(right.mean()))
+        else:
+            assert (part.confidence, part.accuracy) == (None, None)
+    gaps = [one.nodes * abs((one.confidence or 0) - (one.accuracy or 0)) for one in counts.reliability]
+    assert sum(gaps) / counts.nodes == pytest.approx(counts.calibration_error, abs=1e-6)
+
+
+@given(predictions(), st.integers(1, 4))
+def test_pooled_bins_are_those_of_the_union(
+    data: tuple[torch.Tensor, torch.Tensor, torch.Tensor], parts: int
+) -> None:
+    logits, y, mask = data
+    share = torch.arange(len(y)) % parts
+    pooled_parts = pooled_bins(tally(logits, y, mask & (share == part)).reliability for part in range(parts))
+    for one, other in zip(pooled_parts, tally(logits, y, mask).reliability, strict=True):
+        assert one.nodes == other.nodes
+        assert one.confidence == pytest.approx(other.confidence, abs=1e-5)
+        assert one.accuracy == pytest.approx(other.accuracy)
+    assert pooled_bins([(), ()]) == ()
+
+
 def test_no_node_has_no_score() -> None:
     empty = tally(torch.zeros(3, 2), torch.full((3,), -1), torch.zeros(3, dtype=torch.bool))
     assert (empty.nodes, empty.accuracy, empty.macro_f1, empty.calibration_error) == (0, None, None, None)
+    assert empty.reliability == ()
     assert pooled([]) is None
     assert pooled([empty, empty]) is not None
 
@@ -92,6 +126,7 @@ def test_certainty_falls_into_the_last_bin() -> None:
     counts = tally(torch.tensor([[100.0, -100.0]]), torch.tensor([1]), torch.tensor([True]))
     assert counts.bin_nodes.tolist() == [0] * 14 + [1]
     assert counts.calibration_error == 1.0
+    assert counts.reliability[-1].accuracy == 0.0
 
 
 def test_the_calibration_error_never_exceeds_one() -> None:
@@ -100,3 +135,4 @@ def test_the_calibration_error_never_exceeds_one() -> None:
     nodes = torch.tensor([1] + [0] * 14)
     counts = Tally(torch.tensor([[0, 1], [0, 0]]), nodes, nodes + none + 1e-3, torch.zeros_like(nodes))
     assert counts.calibration_error == 1.0
+    assert counts.reliability[0].confidence == 1.0

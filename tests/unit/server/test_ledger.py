@@ -66,7 +66,7 @@ def test_the_first_of_equal_paths_wins(val: tuple[int, int]) -> None:
 def test_nobody_scoring_is_no_score() -> None:
     assert pool_scores({}, ["graph"]) is None
     assert pool_scores({"x": reply("x", {})}, ["graph"]) is None
-    row = training_row(1, {}, {}, {}, Traffic(), True)
+    row = training_row(1, {}, (0, 0), {}, Traffic(), True)
     assert with_scores(row, None) is row
     assert (row.train_loss, row.effective_ratio, row.local_test_accuracy) == (None, None, None)
 
@@ -79,7 +79,7 @@ def test_a_row_weighs_losses_by_training_nodes_and_ratios_by_nodes() -> None:
         ),
         "z": reply("z", {}, train=0, condensation={"core": 0, "nodes": 0}),
     }
-    row = training_row(4, replies, {"w": "no reply"}, {"train": 2.0, "score": 1.0}, Traffic(10, 20), False)
+    row = training_row(4, replies, (3, 1), {"train": 2.0, "score": 1.0}, Traffic(10, 20), False)
     assert row.train_loss == 1.0
     assert row.effective_ratio == 0.1
     assert (row.local_val_accuracy, row.local_test_accuracy) == (0.25, 0.5)
@@ -104,6 +104,12 @@ def test_client_rows_name_all_who_scored_or_failed() -> None:
     # Who has no training node has no weight in the mean; who failed was not there to be weighed.
     assert (x.weight, x.val_accuracy, x.failed) == (0.0, None, None)
     assert (z.weight, z.nodes, z.failed) == (None, None, "late")
+    assert (y.steps, y.normaliser, y.statistics) == (None, None, {})
+    told = {"y": {"steps": 3, "normaliser": 2.5, "statistics": {"divergence": 0.25}}, "z": {"steps": 1}}
+    x, y, z = client_rows(2, replies, {"z": "late"}, {"y": 1.0}, ("graph",), "graph", told)
+    assert (x.steps, x.statistics) == (None, {})
+    assert (y.steps, y.normaliser, y.statistics) == (3, 2.5, {"divergence": 0.25})
+    assert (z.steps, z.normaliser) == (1, None)
     (alone,) = client_rows(2, {"y": reply("y", both)}, {}, {}, ("graph",), "graph")
     assert (alone.weight, alone.scores) == (None, {})
 

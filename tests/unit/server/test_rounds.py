@@ -380,6 +380,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, federate: Federate
     assert notes.done == 3
     assert final_state(resumed) == final_state(whole)
     assert summary.best_round == whole.standing.best_round
+    assert summary.test_reliability
+    assert summary.test_reliability == whole.standing.best_reliability["test"]
     assert fingerprint(resumed.standing.best) == fingerprint(whole.standing.best)
     assert remembered(sessions, resumed.standing.run) == remembered(federate(config, "a"), whole.standing.run)
     scores = (

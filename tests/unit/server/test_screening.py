@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from common.errors import WireError
 from common.scores import tally
 from common.wire.records import Content, Instruction, Letter, Reply, prefixed
 from server.methods.registry import Agreement, TensorForm
-from server.screening import check_content, check_origin, tallies
+from server.screening import check_content, check_norm, check_origin, tallies
 
 AGREEMENT = Agreement(("a", "b"), 4, "features.npy")
 EXPECTED = {"update/w": TensorForm((2, 3), torch.float32), "update/n": TensorForm((), torch.int64)}
@@ -50,6 +51,9 @@ def test_a_valid_reply_passes() -> None:
     check_origin(reply(), INSTRUCTION)
     check_content(reply(), EXPECTED, AGREEMENT)
     check_content(reply(scores()), EXPECTED, AGREEMENT)
+    for normaliser in (0, 2.5, 1e9):
+        told = {"loss": 0.5, "steps": 3, "normaliser": normaliser, "more": 1}
+        check_content(reply(training=told), EXPECTED, AGREEMENT)
     check_content(reply({**scores(), **scores("local")}), EXPECTED, AGREEMENT)
     found = tallies(reply(), "graph")
     assert {subset: counts.nodes for subset, counts in found.items()} == {"val": 2, "test": 3}
@@ -177,6 +181,14 @@ def test_sizes_must_fit_together() -> None:
         ({"training": {"loss": True, "steps": 1}}, "finite loss"),
         ({"training": {"loss": 1.0, "steps": 1.0}}, "finite loss"),
         ({"training": {"loss": 1.0, "steps": -1}}, "finite loss"),
+        ({"training": {"loss": 1.0, "steps": 1, "normaliser": None}}, "normaliser must be a number from 0"),
+        ({"training": {"loss": 1.0, "steps": 1, "normaliser": "1"}}, "normaliser"),
+        ({"training": {"loss": 1.0, "steps": 1, "normaliser": True}}, "normaliser"),
+        ({"training": {"loss": 1.0, "steps": 1, "normaliser": -0.1}}, "normaliser"),
+        ({"training": {"loss": 1.0, "steps": 1, "normaliser": 1.1e9}}, "normaliser"),
+        ({"training": {"loss": 1.0, "steps": 1, "normaliser": float("inf")}}, "normaliser"),
+        ({"training": {"loss": 1.0, "steps": 1, "normaliser": float("nan")}}, "normaliser"),
+        ({"training": {"loss": 1.0, "steps": 1, "normaliser": 10**400}}, "normaliser"),
         ({"seconds": [1]}, "table of at most 64 durations"),
         ({"seconds": {"a": -1}}, "durations"),
         ({"seconds": {"a": True}}, "durations"),
@@ -204,3 +216,17 @@ def test_a_letter_bears_the_name_of_its_sender() -> None:
             check_content(replace(honest, content=content), EXPECTED, AGREEMENT)
         else:
             refuse(replace(honest, content=content), "another sender")
+
+
+def test_an_update_longer_than_the_bound_is_refused() -> None:
+    update = {"update/w": torch.full((2, 3), 2.0), "update/n": torch.tensor(10**9)}
+    sent = reply({**update, **scores(), "other/w": torch.full((9,), 100.0)})
+    norm = math.sqrt(6 * 4)
+    for most in (0.0, norm, 5.0):
+        check_norm(sent, most)
+    message = r"the update's L2 norm 4\.89898 exceeds aggregation\.max-update-norm \(4\.5\)"
+    with pytest.raises(WireError, match=message):
+        check_norm(sent, 4.5)
+    check_norm(reply(scores()), 1e-9)
+    with pytest.raises(WireError, match="norm nan exceeds"):
+        check_norm(reply({"update/w": torch.full((2, 3), torch.nan)}), 4.5)

@@ -43,6 +43,32 @@ def test_without_validation_nodes_the_newest_model_stands() -> None:
         assert standing.best_round == number
 
 
+def test_calibration_bins_are_those_of_the_best_round() -> None:
+    standing = Standing()
+    for number, (val, test) in enumerate([(1, 4), (3, 1), (2, 4)], start=1):
+        standing.consider(number, scores(val, test), model(number))
+    for subset, right in (("val", 3), ("test", 1)):
+        filled = [part for part in standing.best_reliability[subset] if part["nodes"]]
+        assert len(standing.best_reliability[subset]) == 15
+        assert [(part["nodes"], part["accuracy"]) for part in filled] == [(4, right / 4)]
+    standing = Standing()
+    standing.consider(1, scores(None, 2), model(1))
+    assert standing.best_reliability["val"] == []
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_calibration_bins(tmp_path: Path) -> None:
+    agreement = Agreement(("a", "b"), 4, "features.npy")
+    standing = Standing(round=1, agreement=agreement, state=ServerState({"model/w": torch.ones(2)}))
+    folder = CheckpointFolder(tmp_path, {})
+    standing.save(folder)
+    _, tensors, values = folder.load(tmp_path / "round-0001.safetensors")
+    del values["best_reliability"]
+    folder.save(1, tensors, values)
+    loaded = Standing.load(folder)
+    assert loaded is not None
+    assert loaded[0].best_reliability == {}
+
+
 def test_only_counts_are_added() -> None:
     standing = Standing()
     for told in (
@@ -72,6 +98,7 @@ def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
         best_round=2,
         best_val=0.25,
         best=model(2.5),
+        best_reliability={"val": [], "test": [{"nodes": 3, "confidence": 0.1, "accuracy": 1 / 3}]},
         tokens={"encoder": 3},
     )
     folder = CheckpointFolder(tmp_path, {"digest": "x"})

@@ -33,6 +33,8 @@ def core_of(
     z: torch.Tensor, labels: torch.Tensor, train: torch.Tensor, policy: CorePolicy, ratio: float, **more: Any
 ) -> Core:
     seed = np.random.default_rng(3)
+    if policy == "curriculum":
+        more = {"surprise": z[:, 0], **more}
     return select_core(z, labels, train, num_classes=5, ratio=ratio, policy=policy, generator=seed, **more)
 
 
@@ -145,6 +147,12 @@ def test_the_curriculum_takes_turns_among_the_least_surprising() -> None:
         members = (train & (labels == label)).nonzero().squeeze(1)
         easiest = members[surprise[members].argsort()][: math.ceil(0.5 * members.numel())]
         assert seen[0.5] & set(members.tolist()) == set(easiest.tolist())
+
+
+def test_the_curriculum_does_not_rotate_without_surprise() -> None:
+    z, labels, train = site(50, 5, seed=1)
+    with pytest.raises(ValueError, match="curriculum orders nodes by surprise: pass it, or use rotate"):
+        core_of(z, labels, train, "curriculum", 0.1, surprise=None)
 
 
 def test_draws_repeat_and_differ_with_the_generator() -> None:

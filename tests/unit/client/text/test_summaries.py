@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from client.text.language_model import Answer, LanguageModel
 from client.text.summaries import (
@@ -13,6 +14,7 @@ from client.text.summaries import (
     OPENING,
     SummaryCache,
     SummaryRequest,
+    count_group_prompt_tokens,
     count_prompt_tokens,
     prompt_bound,
     prompt_of,
@@ -20,6 +22,7 @@ from client.text.summaries import (
     summarise,
 )
 from common.errors import RunError
+from common.ragged import Ragged
 
 REQUEST = SummaryRequest(("Theory", "Biology"), ("Bees dance.", "They  find\nfood.", "Ants walk."))
 OTHER = SummaryRequest(("Theory", "Biology"), ("Proofs are long.",))
@@ -60,7 +63,7 @@ def test_only_what_is_new_is_asked(folder: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     both = summarise([REQUEST, OTHER], model, cache, lambda *pair: seen.append(pair))
     assert [summary.cached for summary in both] == [True, False]
-    assert seen == [(1, 1)]
+    assert seen == [(0, 1), (1, 1)]
     assert not summarise([REQUEST], LanguageModel(str(folder), dtype="bfloat16"), cache)[0].cached
 
 
@@ -83,6 +86,24 @@ def test_the_prompt_leaves_room_for_the_answer(folder: Path) -> None:
     model = LanguageModel(str(folder))
     assert model.context == 2048
     assert prompt_bound(model) == 2048 - MAX_NEW_TOKENS
+
+
+@pytest.mark.parametrize("name", ["folder", "plain_folder", None])
+def test_prompts_of_groups_are_counted_text_by_text(request: pytest.FixtureRequest, name: str | None) -> None:
+    model = LanguageModel() if name is None else LanguageModel(str(request.getfixturevalue(name)))
+    texts = ["Bees dance.", "They  find\nfood (12 kg)!", "", "Ça va? 蜜蜂跳舞 – ", "walk"] * 3
+    groups = [[1], [], [0, 1, 2, 3], list(range(15)), [4, 13]]
+    ragged = Ragged(
+        torch.tensor([0, *(len(group) for group in groups)]).cumsum(0),
+        torch.tensor([text for group in groups for text in group]),
+    )
+    expected = count_prompt_tokens(
+        [SummaryRequest(("A", "B"), tuple(texts[text] for text in group)) for group in groups], model
+    )
+    found = count_group_prompt_tokens(texts, ragged, ("A", "B"), model).tolist()
+    # Where a text or all are empty, the tokenizer joins what stands around them.
+    assert found == pytest.approx(expected, rel=0.02)
+    assert (found[0], found[4]) == (expected[0], expected[4])
 
 
 @pytest.mark.parametrize(

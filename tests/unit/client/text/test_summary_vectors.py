@@ -6,10 +6,11 @@ from pathlib import Path
 
 import torch
 
+from client.text.bank import TextBank
 from client.text.encoder import Encoder
 from client.text.language_model import LanguageModel
 from client.text.summaries import SummaryCache, SummaryRequest, summarise
-from client.text.summary_vectors import SUMMARY_CACHE, summary_vectors
+from client.text.summary_vectors import SUMMARY_CACHE, summary_vectors, text_requests
 
 REQUESTS = [
     SummaryRequest(("Theory", "Biology"), ("Bees dance.", "Ants walk.")),
@@ -39,3 +40,36 @@ def test_a_second_start_loads_no_weights(folder: Path, tmp_path: Path) -> None:
     changed = [SummaryRequest(("Theory", "Biology"), ("Bees dance.", "Ants run.")), *REQUESTS[1:]]
     summary_vectors(changed, model, encoder, tmp_path)
     assert "_model" in vars(model)
+
+
+def bank_of(vectors: torch.Tensor, sizes: list[int]) -> TextBank:
+    """Chunk r of each text is its r-th letter."""
+    ptr = torch.tensor([0, *sizes]).cumsum(0)
+    start = torch.cat([torch.arange(size) for size in sizes])
+    unit = torch.nn.functional.normalize(vectors, dim=1)
+    return TextBank(
+        unit, ptr, start, start + 1, torch.ones(len(start), dtype=torch.int32), torch.zeros(len(sizes), 2)
+    )
+
+
+def test_the_most_central_chunks_are_asked_about_in_their_order() -> None:
+    angles = torch.tensor([0.0, 0.1, 2.0, 0.2, 1.0, -1.0])
+    bank = bank_of(torch.stack([angles.cos(), angles.sin()], 1), [4, 0, 2])
+    found = {budget: text_requests(["abcd", " ", "ef"], bank, ["A", "B"], budget) for budget in (1, 2, 3, 4)}
+    # The mean direction of the first text is between 0.2 and 2.0, so that d is most like it and c least.
+    assert [found[budget][0].chunks for budget in (1, 2, 3, 4)] == [
+        ("d",),
+        ("b", "d"),
+        ("a", "b", "d"),
+        ("a", "b", "c", "d"),
+    ]
+    for requests in found.values():
+        assert requests[1].chunks == ()
+        assert {request.candidates for request in requests} == {("A", "B")}
+
+
+def test_the_last_bits_of_two_chunks_do_not_choose_between_them() -> None:
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(50):
+        bank = bank_of(torch.randn(2, 384, generator=generator), [2])
+        assert text_requests(["ab"], bank, ["A"], 1)[0].chunks == ("a",)

@@ -1,10 +1,21 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
-from client.train.optimisation import optimise, optimiser, scheduled_rate
+from client.train.optimisation import (
+    clock_limit,
+    effective_steps,
+    local_epochs,
+    optimise,
+    optimiser,
+    scheduled_rate,
+)
 
 
 class Point(nn.Module):
@@ -77,3 +88,109 @@ def test_the_cosine_schedule_is_that_of_pytorch() -> None:
         oracle.step()
         schedule.step()
     assert scheduled_rate(0.3, "cosine", 0.1, 1, 1) == 0.3
+
+
+def walk(rates: Sequence[float], momentum: float, prox_mu: float) -> float:
+    """How far PyTorch's SGD goes on the loss w, in sizes of its first step."""
+    w = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+    stepper = torch.optim.SGD([w], lr=rates[0], momentum=momentum)
+    for rate in rates:
+        stepper.param_groups[0]["lr"] = rate
+        stepper.zero_grad()
+        (w.sum() + prox_mu / 2 * (w**2).sum()).backward()
+        stepper.step()
+    return -float(w.detach()) / rates[0]
+
+
+RATES = st.lists(st.floats(1e-4, 0.5), min_size=1, max_size=12)
+
+
+@given(RATES, st.floats(0, 0.99), st.floats(0, 2))
+def test_effective_steps_are_the_walk_of_sgd_under_unit_gradients(
+    rates: list[float], momentum: float, prox_mu: float
+) -> None:
+    assert effective_steps(rates, momentum, prox_mu) == pytest.approx(
+        walk(rates, momentum, prox_mu), rel=1e-9, abs=1e-9
+    )
+
+
+@given(st.integers(1, 200), st.floats(1e-4, 1))
+def test_effective_steps_of_plain_descent_are_its_steps(steps: int, rate: float) -> None:
+    assert effective_steps([rate] * steps) == steps
+
+
+@given(st.integers(1, 200), st.floats(1e-4, 1), st.floats(0.01, 0.99))
+def test_effective_steps_with_momentum_are_the_closed_form(steps: int, rate: float, rho: float) -> None:
+    closed = (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
+    assert effective_steps([rate] * steps, rho) == pytest.approx(closed, rel=1e-9)
+
+
+@given(st.integers(1, 200), st.floats(1e-3, 0.5), st.floats(0.01, 1.9))
+def test_effective_steps_with_the_proximal_term_are_the_closed_form(
+    steps: int, rate: float, mu: float
+) -> None:
+    closed = (1 - (1 - rate * mu) ** steps) / (rate * mu)
+    assert effective_steps([rate] * steps, 0.0, mu) == pytest.approx(closed, rel=1e-9)
+
+
+def test_no_step_and_steps_of_no_size_amount_to_nothing() -> None:
+    assert effective_steps([]) == 0
+    assert effective_steps([0.0, 0.0], 0.9, 0.1) == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "momentum", "mu", "expected"),
+    [
+        ("sgd", 0.0, 0.0, 4.0),
+        ("sgd", 0.5, 0.0, walk([0.1] * 4, 0.5, 0.0)),
+        ("sgd", 0.5, 2.0, walk([0.1] * 4, 0.5, 2.0)),
+        # Adam's number of steps is a heuristic.
+        ("adam", 0.5, 2.0, 4.0),
+        # 0.1 · 30 overshoots: the closed form is −5.
+        ("sgd", 0.0, 30.0, 0.0),
+    ],
+)
+def test_training_tells_its_effective_steps(kind: str, momentum: float, mu: float, expected: float) -> None:
+    model = Point()
+    stepper = optimiser(model.parameters(), kind, 0.1, momentum, 0.01)
+    told = optimise(model, lambda: quadratic(model), stepper, 4, mu)
+    assert told.normaliser == pytest.approx(expected)
+    assert told.steps == 4
+
+
+def test_a_linear_loss_moves_by_the_effective_steps() -> None:
+    model, gradient = Point(), torch.tensor([0.3, -2.0])
+    before = model.w.detach().clone()
+    stepper = optimiser(model.parameters(), "sgd", 0.05, 0.9, 0.0)
+    told = optimise(model, lambda: (model.w * gradient).sum(), stepper, 7, 0.4)
+    torch.testing.assert_close(model.w.detach() - before, -0.05 * told.normaliser * gradient)
+
+
+@pytest.mark.parametrize(("until", "steps"), [(None, 9), (99.0, 1), (100.0, 1), (102.5, 3), (1e9, 9)])
+def test_no_step_begins_after_the_deadline_but_the_first(
+    monkeypatch: pytest.MonkeyPatch, until: float | None, steps: int
+) -> None:
+    """The clock stands at 100 and every evaluation of the loss takes one second."""
+    model, now = Point(), [100.0]
+    monkeypatch.setattr("client.train.optimisation.time.monotonic", lambda: now[0])
+
+    def loss() -> torch.Tensor:
+        now[0] += 1
+        return quadratic(model)
+
+    told = optimise(model, loss, optimiser(model.parameters(), "sgd", 0.1, 0.0, 0.0), 9, until=until)
+    assert told.steps == steps
+    assert told.normaliser == steps
+    torch.testing.assert_close(model.w.data, torch.tensor([2.0, -1.0]) * 0.9**steps)
+
+
+def test_the_clock_limit_counts_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("client.train.optimisation.time.monotonic", lambda: 50.0)
+    assert clock_limit(2.5) == 52.5
+    assert clock_limit(None) is None
+
+
+@pytest.mark.parametrize(("accuracy", "epochs"), [(None, 3), (0.0, 8), (0.59, 8), (0.6, 3), (1.0, 3)])
+def test_only_a_client_under_the_threshold_works_longer(accuracy: float | None, epochs: int) -> None:
+    assert local_epochs(3, 5, 0.6, accuracy) == epochs
+    assert local_epochs(3, 5, 0.0, accuracy) == 3

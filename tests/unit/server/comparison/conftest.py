@@ -35,6 +35,13 @@ def summary(test: float, seed: int) -> Summary:
         peak_rss_mb=100.0,
         versions={},
         test_ece=0.05,
+        test_reliability=[
+            {"nodes": 0, "confidence": None, "accuracy": None},
+            *(
+                {"nodes": 10 + 20 * seed, "confidence": (k + 0.5) / 15, "accuracy": test}
+                for k in range(1, 15)
+            ),
+        ],
     )
 
 

@@ -6,6 +6,7 @@ import re
 import statistics
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -137,3 +138,34 @@ def test_page_is_complete_and_escapes_names(points: Comparison) -> None:
     assert 'href="runs/FedAvg/cora/seed-0/report.html"' in page
     assert "<b>" not in page
     assert "http" not in re.sub(r"http-equiv", "", page)
+
+
+def test_reliability_is_pooled_over_the_nodes_of_all_seeds(compared: Compared) -> None:
+    comparison = compared({"FedAvg": [0.6, 0.8], "lost": [None, None]})
+    first, *filled = comparison.reliability("FedAvg", "cora")
+    assert first.nodes == 0
+    assert {one.nodes for one in filled} == {10 + 30}
+    assert [one.accuracy for one in filled] == pytest.approx([(10 * 0.6 + 30 * 0.8) / 40] * 14)
+    assert [one.confidence for one in filled] == pytest.approx([(k + 0.5) / 15 for k in range(1, 15)])
+    assert comparison.reliability("lost", "cora") == ()
+
+
+def test_rows_keep_their_colour_in_the_reliability_diagram(compared: Compared) -> None:
+    scores = {"lost": [None, None], **{f"row {n}": [0.8, 0.9] for n in range(9)}}
+    comparison = compared(scores, baseline="row 0")
+    page = render_comparison(comparison)
+    legend = page[page.index("Reliability: accuracy against confidence <span") :].split("</ul>")[0]
+    found = re.findall(r"series-(\d)\)\".*?<bdi>([^<]*)</bdi>", legend, re.DOTALL)
+    assert found == [(str((n + 1) % 8), f"row {n} (5.00%)") for n in range(9)]
+    assert "Bins hold the nodes of all seeds, the errors are means over seeds." in page
+
+
+def test_runs_of_earlier_versions_have_no_reliability_diagram(compared: Compared) -> None:
+    comparison = compared({"FedAvg": [0.6, 0.8]})
+    results = {
+        key: replace(result, summary=replace(result.summary, test_reliability=None))
+        for key, result in comparison.results.items()
+        if result.summary is not None
+    }
+    assert "Reliability" in render_comparison(comparison)
+    assert "Reliability" not in render_comparison(replace(comparison, results=results))

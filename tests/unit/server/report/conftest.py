@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,10 @@ from server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary, best_
 from server.tracking.run_directory import RunDirectory
 
 CLIENTS = ("charité", "hospital-north", "hospital-south", "مستشفى", "university-clinic-of-the-lower-rhine")
+BINS = [
+    {"nodes": 0, "confidence": None, "accuracy": None},
+    *({"nodes": 3 * k, "confidence": (k + 0.4) / 15, "accuracy": k / 16} for k in range(1, 15)),
+]
 PHASES = {"train": 1.4, "condense": 0.6, "encode": 0.5, "exchange": 0.25}
 
 
@@ -30,6 +35,9 @@ def write_run(
     scored: bool = True,
     local: bool = True,
     encoder_tokens: int = 1_482_113,
+    bins: bool = True,
+    settings: Mapping[str, Any] | None = None,
+    privacy: Mapping[str, Any] | None = None,
 ) -> RunDirectory:
     """A run whose accuracy saturates at `ceiling`; the first client fails every seventh round for a reason."""
     generator = numpy_generator(7, method, rounds)
@@ -41,6 +49,7 @@ def write_run(
             "dance": {"ratio": 0.08, "core-policy": "coverage", "budgets": [1, 3, 2], "core-refresh": 10},
             "privacy": {"noise": 0.0, "secure-summation": False, "hide-statistics": False},
             "wire": {"codec": "fp32", "quorum": 3, "deadline-seconds": 600},
+            **(settings or {}),
         }
     )
     rows = []
@@ -72,7 +81,7 @@ def write_run(
         rows.append(row)
         run.append_round(row)
         run.append_clients(
-            [client_row(name, index, row, fails, failing) for index, name in enumerate(clients)]
+            [client_row(name, min(index, 5), row, fails, failing) for index, name in enumerate(clients)]
         )
         run.append_disclosures([d for name in clients for d in disclosures_of(name, number)])
     best = best_round(rows)
@@ -101,6 +110,8 @@ def write_run(
                 seconds=sum(row.seconds for row in rows) + 14.2,
                 seconds_per_round=sorted(row.seconds for row in rows)[len(rows) // 2],
                 peak_rss_mb=1843.5,
+                test_reliability=BINS if bins else None,
+                privacy=privacy,
                 versions={"fedtag": "0.1.0", "torch": "2.13.0", "flwr": "1.39.2", "python": "3.11.9"},
             )
         )

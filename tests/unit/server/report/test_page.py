@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import RunError
-from server.report.page import distinguishable, named, write_report
+from server.report.page import named, write_report
+from server.report.phases import distinguishable
 from server.report.wording import duration, percent, size, spans
 from server.tracking.rows import ClientRow
 from server.tracking.run_directory import RunDirectory
@@ -137,10 +138,10 @@ def test_ids_are_unique_and_references_resolve(make_run: Make, tmp_path: Path) -
 def test_page_can_be_read_without_seeing_it(make_run: Make, tmp_path: Path) -> None:
     text, page = rendered([make_run()], tmp_path / "report.html")
     images = [attributes for _, attributes in page.elements if attributes.get("role") == "img"]
-    assert len(images) == 4
+    assert len(images) == 6
     assert all(len(image["aria-label"] or "") > 40 for image in images)
     assert all("scope" in attributes for tag, attributes in page.elements if tag == "th")
-    assert text.count("<figcaption>") == 4
+    assert text.count("<figcaption>") == 6
     assert '<html lang="en">' in text
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text

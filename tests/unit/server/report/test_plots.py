@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 
-from server.report.plots import Line, line_plot, stacked_plot
+from server.report.plots import Band, Line, line_plot, lone_points, stacked_plot
 
 
 def path_of(svg: str, colour: str) -> list[tuple[float, float]]:
@@ -44,6 +44,43 @@ def test_bands_reach_one_deviation_up_and_down() -> None:
         round(v + sign * d, 3) for v, d in zip(values, deviations, strict=True) for sign in (-1, 1)
     }
     assert 'id="p-Fill' not in line_plot([Line([1, 2, 3], values, 0)], "", "p")
+
+
+def test_a_point_between_gaps_has_a_mark() -> None:
+    values = [0.1, None, 0.3, None, None, 0.4, 0.5, None, 0.6]
+    assert lone_points(values) == [0, 2, 8]
+    assert lone_points([]) == []
+    rounds = list(range(20))
+    gaps = [0.5 if number != 3 else None for number in rounds]
+    assert marks(line_plot([Line(rounds, gaps, 0)], "", "p")) == 0
+    gaps[5] = None
+    assert marks(line_plot([Line(rounds, gaps, 0)], "", "p")) == 1
+    assert marks(line_plot([Line(rounds[:4], gaps[:4], 0)], "", "p")) == 3
+
+
+def test_bands_lie_between_their_values() -> None:
+    low, high = [0.1, 0.2, 0.3], [0.4, 0.6, 0.5]
+    top = [0.5, 0.7, 0.9]
+    svg = line_plot([Line([1, 2, 3], top, 1)], "", "p", bands=[Band([1, 2, 3], low, high, 0)])
+    slope, offset = np.polyfit(top, np.array(path_of(svg, "series-1"))[:, 1], 1)
+    band = re.search(r'<g id="p-Fill.*? d="([^"]*)".*?<use [^>]*y="([-\d.]+)"', svg, re.DOTALL)
+    assert band
+    corners = [float(band[2]) + float(y) for y in re.findall(r"[ML] [-\d.]+ ([-\d.]+)", band[1])]
+    assert {round((y - offset) / slope, 3) for y in corners} == {*low, *high}
+
+
+def test_whole_numbers_have_whole_ticks() -> None:
+    def ticks(whole: bool) -> list[str]:
+        svg = line_plot([Line([1, 2], [1.0, 3.0], 0)], "", "p", from_zero=True, whole=whole)
+        return re.findall(r">([\d.]+)</text>", svg)
+
+    assert any("." in tick for tick in ticks(False))
+    assert not any("." in tick for tick in ticks(True))
+
+
+def marks(svg: str) -> int:
+    """How many marks a plot has in its first colour."""
+    return len(re.findall(r'<use [^>]*style="fill: var\(--series-0\)', svg))
 
 
 def test_colours_wrap_around_and_no_stand_in_is_left() -> None:

@@ -55,6 +55,9 @@ CLIENT_KEYS = [
     "weight",
     "failed",
     "scores",
+    "steps",
+    "normaliser",
+    "statistics",
 ]
 DISCLOSURE_KEYS = ["round", "from", "to", "kind", "bytes", "reveals", "protected", "count"]
 SUMMARY_KEYS = [
@@ -81,6 +84,10 @@ SUMMARY_KEYS = [
     "llm_tokens_two_hop",
     "llm_summaries",
     "test_ece",
+    "test_reliability",
+    "val_reliability",
+    "privacy",
+    "weights_lag",
 ]
 
 
@@ -167,6 +174,28 @@ def test_percentages_are_refused(value: float) -> None:
 def test_unknown_protection_is_refused() -> None:
     with pytest.raises(RunError, match="'hidden'; it must be one of none, masked, encrypted, noised"):
         Disclosure(1, "a", "b", "k", 1, "r", "hidden")  # type: ignore[arg-type]
+
+
+def test_a_summary_keeps_bins_and_what_the_accountant_says() -> None:
+    bins = [
+        {"nodes": 0, "confidence": None, "accuracy": None},
+        {"nodes": 2, "confidence": 0.9, "accuracy": 0.5},
+    ]
+    privacy = {"epsilon": math.inf, "delta": 1e-5, "mode": "central", "unit": "institution", "rounds": 3}
+    row = summary(test_reliability=bins, privacy=privacy, weights_lag=1)
+    record = json.loads(json.dumps(row_to_object(row), allow_nan=False))
+    back = object_to_row(Summary, record)
+    # Without noise no epsilon bounds anything.
+    assert back == summary(test_reliability=bins, privacy={**privacy, "epsilon": None}, weights_lag=1)
+    for key in ("test_reliability", "val_reliability", "privacy", "weights_lag"):
+        del record[key]
+    assert object_to_row(Summary, record) == summary()
+
+
+def test_statistics_that_are_not_finite_stop_no_run() -> None:
+    assert row_to_object(client_row(statistics={"divergence": math.nan}))["statistics"] == {
+        "divergence": None
+    }
 
 
 def test_numpy_numbers_become_plain() -> None:

@@ -63,3 +63,26 @@ def test_a_running_average_is_the_closed_form() -> None:
         shares = 0.9 ** torch.arange(count - 1, -1, -1, dtype=torch.float64)
         expected = (shares * models[:count]).sum() / shares.sum()
         torch.testing.assert_close(average["w"], expected.view(1))
+
+
+def test_counters_and_switches_are_those_of_the_client_of_the_largest_weight() -> None:
+    sent = {
+        f"site-{k}": {"n": torch.tensor(10 * k + 1), "on": torch.tensor([k == 1]), "w": torch.ones(1) * k}
+        for k in range(3)
+    }
+    mean = weighted_mean(sent, {"site-2": 0.4, "site-1": 0.4, "site-0": 0.2})
+    assert mean["n"].item() == 11
+    assert mean["n"].dtype is torch.int64
+    assert mean["on"].tolist() == [True]
+    torch.testing.assert_close(mean["w"], torch.tensor([1.2]))
+    mean["n"] += 1
+    assert sent["site-1"]["n"].item() == 11
+
+
+def test_a_running_average_keeps_the_newest_counters() -> None:
+    average = running_average(
+        {"n": torch.tensor(4), "w": torch.zeros(1)}, {"n": torch.tensor(7), "w": torch.ones(1)}, 0.5, 2
+    )
+    assert average["n"].item() == 7
+    assert average["n"].dtype is torch.int64
+    torch.testing.assert_close(average["w"], torch.tensor([2 / 3]))

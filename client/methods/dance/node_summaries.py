@@ -1,0 +1,146 @@
+"""Summaries that join the text view: one of every text of the site, read where selection chose its chunks.
+
+`dance.summaries = feature` gives t̃_v ← (1 − ν) t̃_v + ν s_v with s_v = Σ_r π_vr σ_u(r), where π are the weights of
+v's selected chunks (Eq. 9), u(r) is the node of chunk r, and σ_u the encoded summary that the site's language model
+writes of node u's own text: of its at most `dance.chunk-budget` most central chunks.
+
+A summary of all selected chunks together would depend on the model that selects. Every model selects anew, for
+every node that it scores, so that each round would write about one summary a node, and each masked text of a
+faithfulness measurement one for every node around it. σ depends on a text, the names of the classes and the language
+model alone. It is therefore written once, and training, scoring, prediction and masked texts all read the same one.
+Selection decides whose summaries join, and with what weight; gradients reach it through π. Without the chunks of a
+node its summary is out of the view; with some of its chunks cut out of the text, the summary is written anew from the
+rest. A summary may speak of a chunk that is not quoted, as the context c (Eq. 7) does: it is of a selected node.
+
+Cost: one generation for each distinct text, before the first round, and one for each masked text that a faithfulness
+measurement makes; the bundled model takes 1 to 2 seconds for each on a processor core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from client.evidence.narration import TokenLedger
+from client.text.bank import TextBank
+from client.text.encoder import Encoder
+from client.text.language_model import LanguageModel
+from client.text.summaries import SummaryCache, count_group_prompt_tokens, summarise
+from client.text.summary_vectors import SUMMARY_CACHE, summary_vectors, text_requests
+from common.errors import ConfigError
+from common.ragged import Ragged, merge
+
+if TYPE_CHECKING:
+    from client.session import Session
+    from client.text.summaries import SummaryRequest
+    from common.sections import DanceConfig
+
+FEATURE = "feature"
+
+
+def language_model(session: Session) -> LanguageModel:
+    """The model that writes summaries at the site."""
+    summaries = session.config.summaries
+    return LanguageModel(
+        summaries.model, str(session.device), batch_size=summaries.batch, cache=session.site.cache
+    )
+
+
+def bank_encoder(session: Session) -> Encoder:
+    """The encoder of the site's texts."""
+    text = session.config.text
+    return Encoder(text.encoder, str(session.device), text.dtype)
+
+
+def summaries_join(config: DanceConfig) -> bool:
+    """Whether summaries are part of the text view."""
+    return config.summaries == FEATURE and config.summary_share > 0
+
+
+def joined_summaries(session: Session) -> Float[Tensor, "nodes dim"] | None:
+    """σ of every node, zero where it has no chunk; None where no summary joins the view.
+
+    Raises:
+        ConfigError: summaries are to join, but the site brings features.npy in place of encoded texts.
+        WeightsError: the language model is needed and cannot be had.
+    """
+    if session.config.dance.summaries == FEATURE:
+        refuse_features(session.site.name, session.data.features is not None)
+    if not summaries_join(session.config.dance):
+        return None
+
+    def build() -> Tensor:
+        with session.timed("summarise"):
+            return text_summaries(session, session.data.texts, session.bank, "summarising texts")
+
+    return session.kept("summaries", build)
+
+
+def refuse_features(site: str, features: bool) -> None:
+    """Raise ConfigError where a site has features: they are of another space than its texts, if it has texts."""
+    if features:
+        raise ConfigError(
+            f"{site} brings features.npy in place of encoded texts, and summaries of texts cannot join its vectors: "
+            f"leave the file out, or set dance.summaries = audit"
+        )
+
+
+def text_summaries(
+    session: Session, texts: Sequence[str], bank: TextBank, work: str
+) -> Float[Tensor, "texts dim"]:
+    """σ of some texts, on the session's device.
+
+    Args:
+        session: whose language model writes what its cache lacks.
+        texts: any.
+        bank: of these texts.
+        work: what is shown meanwhile.
+    """
+    vectors = summary_vectors(
+        _requests(session, texts, bank),
+        language_model(session),
+        bank_encoder(session),
+        session.site.cache,
+        session.progress(work),
+    )
+    return vectors.to(session.device)
+
+
+def summaries_ledger(session: Session, near: Ragged, far: Ragged) -> TokenLedger | None:
+    """What the summaries of all nodes took; None where none joins the view or was written.
+
+    A prompt holds chunks of one node only, whose full text stands for those of the selected neighbours.
+
+    Args:
+        session: of the site; everything is in its cache.
+        near, far: first and second neighbours of every node.
+    """
+    if not summaries_join(session.config.dance):
+        return None
+    data, model = session.data, language_model(session)
+    requests = _requests(session, data.texts, session.bank)
+    summaries = summarise(requests, model, SummaryCache(session.site.cache / SUMMARY_CACHE))
+    written = torch.tensor([summary.prompt_tokens > 0 for summary in summaries])
+    if not bool(written.any()):
+        return None
+    rows = written.nonzero().squeeze(1).to(near.ptr.device)
+    own = Ragged.singletons(rows)
+    answers = sum(summary.answer_tokens for summary in summaries)
+
+    def counted(groups: Ragged) -> int:
+        return int(count_group_prompt_tokens(data.texts, groups, data.classes, model).sum())
+
+    return TokenLedger(
+        answers + sum(summary.prompt_tokens for summary in summaries),
+        answers + counted(own),
+        answers + counted(merge(own, near.select(rows), far.select(rows))),
+        rows.numel(),
+    )
+
+
+def _requests(session: Session, texts: Sequence[str], bank: TextBank) -> list[SummaryRequest]:
+    return text_requests(texts, bank, session.data.classes, session.config.dance.chunk_budget)

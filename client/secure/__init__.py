@@ -1,0 +1,1 @@
+"""A site's part in secure summation."""

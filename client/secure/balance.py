@@ -1,0 +1,60 @@
+"""Weights with which a sum would show one client's update almost alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from common.errors import ProtocolError
+
+SUM_TOLERANCE = 1e-6
+
+
+def checked_weights(weights: Any, members: Collection[str], largest: float) -> dict[str, float]:
+    """The weights of a sum, as floats by name.
+
+    Args:
+        weights: as the server sent them.
+        members: of the block.
+        largest: the largest weight that one of more than two members may have, in (0, 1].
+
+    Raises:
+        ProtocolError: a weight is missing, strange, negative or not finite; they do not sum to 1; or one
+            member has almost all.
+    """
+    if not isinstance(weights, Mapping) or set(weights) != set(members):
+        raise ProtocolError("weights must be a table with every member of the block and nobody else")
+    for name, weight in weights.items():
+        if (
+            isinstance(weight, bool)
+            or not isinstance(weight, int | float)
+            or not 0 <= weight <= 1 + SUM_TOLERANCE
+        ):
+            raise ProtocolError(f"the weight {weight!r:.40} of {name} must be a number from 0 to 1")
+    total = math.fsum(weights.values())
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise ProtocolError(f"the weights sum to {total:g}: they must sum to 1")
+    table = {name: float(weight) for name, weight in sorted(weights.items())}
+    check_balance(table, table, largest)
+    return table
+
+
+def check_balance(weights: Mapping[str, float], survivors: Collection[str], largest: float) -> None:
+    """Refuse a sum over survivors among whom one has more than the largest share of their weight.
+
+    Two members are let pass: each can subtract its own part whatever the weights are.
+
+    Raises:
+        ProtocolError: one does.
+    """
+    total = math.fsum(weights[name] for name in survivors)
+    if len(weights) <= 2 or total == 0:
+        return
+    heaviest = max(survivors, key=lambda name: weights[name])
+    share = weights[heaviest] / total
+    if share > largest:
+        raise ProtocolError(
+            f"{heaviest} has {share:.3f} of the weight of {len(survivors)} members, so that the sum would show its "
+            f"update: at most {largest:g} is allowed (privacy.largest-weight)"
+        )

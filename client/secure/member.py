@@ -1,0 +1,286 @@
+"""A site's part in sums that hide its updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from client.secure.balance import check_balance, checked_weights
+from client.secure.dealing import content_digest, deal, received
+from client.secure.vault import Holdings, Vault
+from client.state import RUN
+from common.errors import ProtocolError
+from common.secure.block import Block, Plan, request_table
+from common.secure.fixed_point import FixedPoint
+from common.secure.identity import Identity, PublicIdentity
+from common.secure.masks import adds, mask_key, masked, pair_key, self_key
+from common.secure.statement import check_signatures, statement
+from common.wire.records import Letter
+
+
+class Member:
+    """One site in the secure sums of one run (Bonawitz et al., 2017; masks of every sum are independent).
+
+    Each call may come in a new process: whatever must last is on disk before anything is returned. Every
+    request is checked as if the server wanted to learn an update.
+
+    Args:
+        name: of the site.
+        run: the run's identifier.
+        workspace_folder: of the site; the run gets a folder in it.
+        identity: of the site.
+        roster: the keys of all sites, as their operators exchanged them; None if the server is trusted to relay
+            keys and lists truthfully.
+        fixed: how vectors are encoded, the same at all sites.
+        largest_weight: the largest share of a sum that one of more than two members may have, in (0, 1].
+
+    Raises:
+        ProtocolError: the run has no proper identifier.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run: str,
+        workspace_folder: Path,
+        identity: Identity,
+        roster: Mapping[str, PublicIdentity] | None,
+        fixed: FixedPoint,
+        largest_weight: float,
+    ) -> None:
+        # The server chooses the identifier, and it becomes the name of a folder.
+        if not RUN.fullmatch(run):
+            raise ProtocolError(
+                f"run {run[:80]!r} is no identifier: 1 to 64 letters, digits or hyphens are allowed"
+            )
+        self.name = name
+        self.run = run
+        self.identity = identity
+        self.roster = roster
+        self.fixed = fixed
+        self.largest_weight = largest_weight
+        self._vault = Vault(workspace_folder / run, name)
+
+    def keys(self) -> dict[str, str]:
+        """The site's public keys, for the table from which a block is planned."""
+        return self.identity.public.as_json()
+
+    def set_up(self, request: Any) -> tuple[dict[str, Any], tuple[Letter, ...]]:
+        """Draw the secrets of a new block and deal their shares; an older block is forgotten.
+
+        Args:
+            request: {"block": 32 hexadecimal digits, "sums": count, "members": {name: {"seal", "sign"}}}.
+
+        Returns:
+            {"mask_keys": [...], "commitments": [...]}, one a sum, and a sealed letter to every other member.
+
+        Raises:
+            ProtocolError: the request has another form, names this block again, or has keys that are not those
+                of this site or of the roster.
+        """
+        plan = Plan.from_json(self.run, request)
+        self._admit(plan)
+        with self._vault.alone():
+            before = self._vault.load()
+            if before is not None and before.plan.id == plan.id:
+                raise ProtocolError(f"block {plan.id} was set up before: plan a new one")
+            dealt = deal(plan, self.name, self.identity)
+            shares = {index: {self.name: pair} for index, pair in enumerate(dealt.kept)}
+            self._vault.save(Holdings(plan, dealt.keys, dict(enumerate(dealt.secrets)), shares))
+        return dealt.keys.published(), dealt.letters
+
+    def join(self, request: Any, letters: Sequence[Letter]) -> tuple[str, ...]:
+        """Learn who is in the block, and keep the shares that the others dealt to this site.
+
+        The same request with the same letters changes nothing; any other one is refused.
+
+        Args:
+            request: {"block", "members": {name: {"seal", "sign", "mask_keys", "commitments"}}}.
+            letters: those for this site.
+
+        Returns:
+            The members whose letter is missing or unreadable: this site cannot help to open their secrets.
+
+        Raises:
+            ProtocolError: the request has another form, has too few members, or contradicts the set-up.
+        """
+        with self._vault.alone():
+            held = self._held()
+            block = Block.from_json(held.plan, request)
+            if block.members.get(self.name) != held.own:
+                raise ProtocolError(
+                    f"the block has other keys of {self.name} than it published: plan a new block"
+                )
+            joined = content_digest(block, letters)
+            if held.block is not None and held.joined != joined:
+                raise ProtocolError(f"block {block.id} was joined with other members, keys or letters before")
+            if held.block is None:
+                shares = {index: dict(table) for index, table in held.shares.items()}
+                for peer, pairs in received(block, self.name, self.identity, letters).items():
+                    for index, pair in enumerate(pairs):
+                        shares[index][peer] = pair
+                held = replace(held, block=block, joined=joined, shares=shares)
+                self._vault.save(held)
+            present = {peer for table in held.shares.values() for peer in table}
+        return tuple(sorted(set(block.members) - present))
+
+    def mask(self, index: int, vector: NDArray[np.float64], weights: Any) -> NDArray[np.uint64]:
+        """This site's upload for one sum: its encoded vector under the masks of that sum.
+
+        The secrets behind the masks are erased before it is returned, and the shares of earlier sums with
+        them. A sum is masked once, and none before it afterwards: two vectors under the same masks would
+        show their difference.
+
+        Args:
+            index: which sum of the block.
+            vector: what this site adds, already multiplied by its weight.
+            weights: {member: weight}, of all members of the block.
+
+        Raises:
+            ProtocolError: the sum was masked or passed over before, or a weight would isolate a member.
+            DivergenceError: the vector is not finite or beyond the limit.
+        """
+        with self._vault.alone():
+            held, block = self._joined()
+            slot = block.slot(index)
+            if index <= held.masked:
+                raise ProtocolError(
+                    f"sum {index} was masked or passed over before, after it only later ones can be"
+                )
+            table = checked_weights(weights, block.members, self.largest_weight)
+            secret, alone = held.secrets[index]
+            private = mask_key(secret, slot, self.name)
+            added = [self_key(alone, slot, self.name)]
+            subtracted: list[bytes] = []
+            for peer, keys in block.members.items():
+                if peer != self.name:
+                    key = pair_key(private, keys.mask_keys[index], slot, self.name, peer)
+                    (added if adds(self.name, peer) else subtracted).append(key)
+            upload = masked(self.fixed.encode(np.asarray(vector, np.float64)), added, subtracted)
+            self._vault.save(held.after_mask(index, table))
+        return upload
+
+    def sign(self, request: Any) -> str:
+        """A signature of the list of survivors of the sum masked last; one list a sum.
+
+        Args:
+            request: {"index", "survivors": [name, ...]}.
+
+        Raises:
+            ProtocolError: another sum, another list than before, or one over which the sum may not be opened.
+        """
+        with self._vault.alone():
+            held, block = self._joined()
+            table = request_table(request, {"index", "survivors"}, "sign")
+            survivors = self._survivors(held, block, table)
+            self._vault.save(replace(held, signed=survivors))
+            return self.identity.sign(statement(block, held.masked, survivors, held.weights)).hex()
+
+    def release(self, request: Any) -> dict[str, dict[str, str]]:
+        """The shares with which the sum masked last can be opened, for one list of survivors only.
+
+        Of a survivor the share of b, of any other member that of κ: never both, for both together would
+        unmask its upload.
+
+        Args:
+            request: {"index", "survivors": [name, ...], "signatures": {survivor: signature} or None}.
+
+        Returns:
+            {"self": {survivor: share of b}, "pair": {dropped member: share of κ}}.
+
+        Raises:
+            ProtocolError: as for `sign`; with a roster also if too few survivors signed the same.
+        """
+        with self._vault.alone():
+            held, block = self._joined()
+            table = request_table(request, {"index", "survivors", "signatures"}, "release")
+            survivors = self._survivors(held, block, table)
+            if self.roster is not None:
+                signed = statement(block, held.masked, survivors, held.weights)
+                check_signatures(block, signed, survivors, table["signatures"])
+            self._vault.save(replace(held, released=survivors))
+            shares = held.shares[held.masked]
+            return {
+                "self": {name: shares[name][1].hex() for name in survivors if name in shares},
+                "pair": {
+                    name: shares[name][0].hex()
+                    for name in block.members
+                    if name not in survivors and name in shares
+                },
+            }
+
+    @property
+    def threshold(self) -> int:
+        """The fewest members whose sum is ever opened, of the block that was joined.
+
+        Raises:
+            ProtocolError: none was.
+        """
+        with self._vault.alone():
+            return self._joined()[1].threshold
+
+    def _admit(self, plan: Plan) -> None:
+        if plan.asked.get(self.name) != self.identity.public:
+            raise ProtocolError(
+                f"the block has other keys of {self.name} than its own: ask for its keys again"
+            )
+        if len(plan.asked) > self.fixed.most_clients:
+            raise ProtocolError(
+                f"{len(plan.asked)} members could overflow 64 bits, {self.fixed.most_clients} cannot: "
+                "lower privacy.scale-bits or privacy.limit"
+            )
+        if self.roster is None:
+            return
+        for name, identity in plan.asked.items():
+            if self.roster.get(name) != identity:
+                raise ProtocolError(
+                    f"the keys of {name} are not those in the roster of {self.name}: correct the roster if "
+                    f"{name} confirms them, or leave {name} out"
+                )
+
+    def _held(self) -> Holdings:
+        held = self._vault.load()
+        if held is None:
+            raise ProtocolError(f"{self.name} has set up no block in this run: ask for set-up first")
+        return held
+
+    def _joined(self) -> tuple[Holdings, Block]:
+        held = self._held()
+        if held.block is None:
+            raise ProtocolError(f"{self.name} has not joined block {held.plan.id}: ask it to join first")
+        return held, held.block
+
+    def _survivors(self, held: Holdings, block: Block, request: Mapping[str, Any]) -> tuple[str, ...]:
+        index, names = request["index"], request["survivors"]
+        if block.slot(index).index != held.masked:
+            raise ProtocolError(
+                f"{self.name} masked sum {held.masked} last, so it cannot help with sum {index}"
+            )
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ProtocolError("survivors must be a list of names; the server needs the same fedtag")
+        survivors = tuple(sorted(set(names)))
+        strangers = sorted(set(survivors) - set(block.members))
+        if strangers or len(survivors) != len(names):
+            raise ProtocolError(
+                f"survivors must be members of the block, each once; strange: {strangers[:5]}"
+            )
+        if self.name not in survivors:
+            raise ProtocolError(
+                f"{self.name} is not among the survivors, so it must not help to open this sum"
+            )
+        if len(survivors) < block.threshold:
+            raise ProtocolError(
+                f"{len(survivors)} survivors are too few to open a sum, {block.threshold} are needed: repeat the round"
+            )
+        for former in (held.signed, held.released):
+            if former is not None and former != survivors:
+                raise ProtocolError(
+                    f"{self.name} was told other survivors of sum {index} before: one list a sum"
+                )
+        check_balance(held.weights, survivors, self.largest_weight)
+        return survivors

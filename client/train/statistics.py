@@ -1,0 +1,102 @@
+"""What distribution-aware weights need to know of a client (DA-DFGAS, Eq. 5-8): three small things."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from client.session import Session
+from common.graph import Graph
+from common.randomness import torch_generator
+from common.scores import tally
+
+KEY_DIM = 32
+MOST_SAMPLED = 512
+LEAST_VALIDATION = 4
+"""Validation nodes below which an accuracy says nothing of a model."""
+
+
+def class_distribution(logits: Float[Tensor, "nodes classes"]) -> Float[Tensor, " classes"]:
+    """P(c): the mean predicted probability of each class over the nodes, of which there is at least one."""
+    return logits.double().softmax(1).mean(0)
+
+
+def validation_accuracy(logits: Float[Tensor, "nodes classes"], graph: Graph) -> float | None:
+    """Share of validation nodes that are predicted right; None with fewer than 4 of them."""
+    counts = tally(logits, graph.y, graph.val_mask)
+    return counts.accuracy if counts.nodes >= LEAST_VALIDATION else None
+
+
+def projections(
+    dim: int, generator: torch.Generator
+) -> tuple[Float[Tensor, "dim key"], Float[Tensor, "dim key"], Float[Tensor, "dim dim"]]:
+    """W_Q, W_K and W_V of Eq. 5, normal with deviation 1/√dim, so that a unit row keeps its length in V.
+
+    Args:
+        dim: of the features.
+        generator: the same at all clients, without which their norms could not be compared.
+    """
+    scale = 1 / math.sqrt(dim)
+    query, key, value = (
+        torch.randn(dim, width, generator=generator) * scale for width in (KEY_DIM, KEY_DIM, dim)
+    )
+    return query, key, value
+
+
+def attention_norm(
+    x: Float[Tensor, "nodes dim"],
+    query: Float[Tensor, "dim key"],
+    key: Float[Tensor, "dim key"],
+    value: Float[Tensor, "dim dim"],
+) -> Float[Tensor, ""]:
+    """‖softmax(QK^T / √d_k) V‖_F / √nodes (Eq. 6 without the accuracy), of features scaled to unit rows.
+
+    The norm grows with the square root of the number of nodes, hence the division. No row of the product is
+    longer than the largest singular value of `value`.
+    """
+    unit = functional.normalize(x, dim=1)
+    attention = ((unit @ query) @ (unit @ key).T / math.sqrt(query.shape[1])).softmax(1)
+    return ((attention @ unit) @ value).norm() / math.sqrt(x.shape[0])
+
+
+def sampled_rows(count: int, generator: torch.Generator) -> Int[Tensor, " rows"]:
+    """At most 512 of `count` rows, without repetition, in ascending order."""
+    return torch.randperm(count, generator=generator)[:MOST_SAMPLED].sort().values
+
+
+@torch.no_grad()
+def client_statistics(
+    session: Session, logits: Float[Tensor, "nodes classes"], round_number: int
+) -> dict[str, Any]:
+    """The client's statistics, as JSON.
+
+    Where training is inductive, test nodes take no part, since the weights act upon training.
+
+    Args:
+        session: whose training graph has at least one node that is not a test node.
+        logits: of the locally trained model, on the training graph.
+        round_number: of the sample of nodes.
+
+    Returns:
+        `distribution` (a probability for each class), `attention` (the norm, without the accuracy) and
+        `accuracy` (a fraction of the validation nodes, or None).
+    """
+    graph, config = session.training_graph, session.config
+    x, seen = graph.x, logits
+    if config.train.inductive:
+        x, seen = x[~graph.test_mask], logits[~graph.test_mask]
+    rows = sampled_rows(
+        x.shape[0], torch_generator(config.seed, round_number, session.site.name, "attention sample")
+    )
+    maps = projections(x.shape[1], torch_generator(config.seed, "attention projections"))
+    norm = attention_norm(x[rows.to(x.device)], *(matrix.to(x.device) for matrix in maps))
+    return {
+        "distribution": class_distribution(seen).tolist(),
+        "attention": float(norm),
+        "accuracy": validation_accuracy(logits, graph),
+    }

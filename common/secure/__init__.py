@@ -1,0 +1,1 @@
+"""Sums that hide what was added: fixed point, masks, shares, identities and what is signed."""

@@ -1,0 +1,194 @@
+"""What a masked upload is made of: the update as one vector, two scalars, and statistics where they are hidden."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from common.errors import WireError
+from common.scores import CALIBRATION_BINS
+
+MASKED = "masked"
+VECTOR = "vector"
+"""The upload travels as the tensor "masked/vector", int64."""
+
+SUBSETS = ("val", "test")
+SIZES = ("nodes", "train_nodes", "val_nodes", "test_nodes")
+# The loss is weighed by training nodes, so that the quotient of the sums is the pooled loss.
+TRAINING = ("trained_nodes", "trained_nodes times loss")
+# A power of two, so that counts stay exact, by which they keep below the limit of a coordinate.
+UNIT = 2.0**-20
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The order of coordinates in a masked upload, the same at all sites.
+
+    Args:
+        update: shape of each floating-point tensor of the update, by name.
+        scores: ways of scoring whose counts are hidden in the sum; empty if scores travel in clear.
+        classes: number of classes.
+        statistics: whether counts of nodes and losses are hidden in the sum.
+    """
+
+    update: Mapping[str, Shape]
+    scores: tuple[str, ...] = ()
+    classes: int = 0
+    statistics: bool = False
+
+    @property
+    def update_size(self) -> int:
+        """Coordinates of the update, in the order of names."""
+        return sum(math.prod(shape) for shape in self.update.values())
+
+    @property
+    def statistics_size(self) -> int:
+        """Coordinates of what is hidden beside the update."""
+        counts = sum(math.prod(shape) for shape in self._count_shapes().values())
+        return counts + (len(SIZES) + len(TRAINING) if self.statistics else 0)
+
+    @property
+    def size(self) -> int:
+        """All coordinates: update, Σ w a, Σ w, statistics."""
+        return self.update_size + 2 + self.statistics_size
+
+    def vector(
+        self,
+        update: Mapping[str, Tensor],
+        scalars: tuple[float, float],
+        sizes: Mapping[str, int] | None = None,
+        loss: float | None = None,
+        scores: Mapping[str, Tensor] | None = None,
+    ) -> Float64[np.ndarray, " size"]:
+        """One client's coordinates, before they are masked.
+
+        Args:
+            update: already weighed; zeros stand where a tensor, or all of them, are missing.
+            scalars: w_i a_i and w_i.
+            sizes: counts of nodes.
+            loss: of the last local step; None if the client did not train.
+            scores: counts by path/subset/field; a way of scoring that is missing counts nothing.
+
+        Raises:
+            WireError: a tensor has another shape than the layout.
+        """
+        parts = [_coordinates(update.get(name), name, shape) for name, shape in sorted(self.update.items())]
+        parts.append(np.array(scalars, dtype=np.float64))
+        if self.statistics:
+            told = sizes or {}
+            nodes = told.get("train_nodes", 0) if loss is not None else 0
+            parts.append(np.array([told.get(name, 0) for name in SIZES], dtype=np.float64))
+            parts.append(np.array([nodes, nodes * (loss or 0.0)]))
+        counts = scores or {}
+        parts += [_coordinates(counts.get(name), name, shape) for name, shape in self._count_shapes().items()]
+        vector = np.concatenate(parts)
+        vector[self.update_size + 2 :] *= UNIT
+        return vector
+
+    def opened(self, total: Float64[np.ndarray, " size"]) -> Opened:
+        """What a sum of vectors of this layout says."""
+        total = total.copy()
+        total[self.update_size + 2 :] /= UNIT
+        place = 0
+        update: dict[str, Tensor] = {}
+        for name, shape in sorted(self.update.items()):
+            length = math.prod(shape)
+            update[name] = torch.from_numpy(total[place : place + length].copy()).view(shape)
+            place += length
+        steps, weight = (float(value) for value in total[place : place + 2])
+        place += 2
+        sizes: dict[str, int] = {}
+        loss = None
+        if self.statistics:
+            sizes = {name: round(float(total[place + k])) for k, name in enumerate(SIZES)}
+            place += len(SIZES)
+            trained, losses = (float(value) for value in total[place : place + len(TRAINING)])
+            loss = losses / trained if round(trained) else None
+            place += len(TRAINING)
+        scores: dict[str, Tensor] = {}
+        for name, shape in self._count_shapes().items():
+            length = math.prod(shape)
+            value = torch.from_numpy(total[place : place + length].copy()).view(shape)
+            scores[name] = value.float() if name.endswith("bin_confidence") else value.round().long()
+            place += length
+        return Opened(update, steps, weight, sizes, loss, scores)
+
+    def as_json(self) -> dict[str, object]:
+        """The layout in an instruction."""
+        return {
+            "update": {name: list(shape) for name, shape in self.update.items()},
+            "scores": list(self.scores),
+            "classes": self.classes,
+            "statistics": self.statistics,
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, object]) -> Layout:
+        """The inverse of `as_json`.
+
+        Raises:
+            WireError: it is something else.
+        """
+        try:
+            update, scores = told["update"], told["scores"]
+            assert isinstance(update, dict)
+            assert isinstance(scores, list)
+            return cls(
+                {str(name): tuple(int(length) for length in shape) for name, shape in update.items()},
+                tuple(str(path) for path in scores),
+                int(str(told["classes"])),
+                bool(told["statistics"]),
+            )
+        except (KeyError, TypeError, ValueError, AssertionError) as error:
+            raise WireError("the layout of a masked upload is malformed: install the same fedtag") from error
+
+    def _count_shapes(self) -> dict[str, Shape]:
+        fields: Sequence[tuple[str, Shape]] = (
+            ("confusion", (self.classes, self.classes)),
+            ("bin_nodes", (CALIBRATION_BINS,)),
+            ("bin_confidence", (CALIBRATION_BINS,)),
+            ("bin_correct", (CALIBRATION_BINS,)),
+        )
+        return {
+            f"{path}/{subset}/{field}": shape
+            for path in self.scores
+            for subset in SUBSETS
+            for field, shape in fields
+        }
+
+
+def _coordinates(value: Tensor | None, name: str, shape: Shape) -> Float64[np.ndarray, " length"]:
+    if value is None:
+        return np.zeros(math.prod(shape))
+    if tuple(value.shape) != shape:
+        raise WireError(f"'{name}' has shape {tuple(value.shape)}, agreed is {shape}")
+    return value.detach().cpu().double().numpy().reshape(-1)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The sums over the survivors.
+
+    Args:
+        update: Σ w_i Δ_i / a_i (or without a_i), float64.
+        steps: Σ w_i a_i.
+        weight: Σ w_i.
+        sizes: counts of nodes, where hidden.
+        loss: mean over training nodes, where hidden; None if nobody trained.
+        scores: counts by path/subset/field, where hidden.
+    """
+
+    update: Mapping[str, Tensor]
+    steps: float
+    weight: float
+    sizes: Mapping[str, int]
+    loss: float | None
+    scores: Mapping[str, Tensor]

@@ -1,0 +1,291 @@
+"""Sums under masks: the server learns what the updates of a phase come to, and no single one of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from common.config import RunConfig
+from common.errors import ProtocolError, QuorumError
+from common.secure.block import Block
+from common.secure.fixed_point import FixedPoint
+from common.secure.identity import PublicIdentity
+from common.secure.phases import KEYS, SHARES, SIGN, UNMASK
+from common.secure.upload import MASKED, VECTOR, Layout, Opened
+from common.wire.records import Content, Letter, Reply, prefixed
+from server.methods.registry import Phase, ServerMethod, TensorForm
+from server.participation import SCORE
+from server.phases import Phases, Turn
+from server.standing import Standing
+from server.strategies.aggregation import Aggregation, masked_mean
+from server.strategies.secure import open_sum
+from server.sums import Outcome, contributed, due_statistics
+
+ASK_KEYS = Phase(KEYS, "clients say who they are and which keys they have; once a run, and for newcomers")
+DEAL_SHARES = Phase(SHARES, "clients prepare the secrets of a block of sums and deal shares of them")
+SIGN_LIST = Phase(SIGN, "clients with a roster sign who survived, so that all are told the same")
+UNMASK_SUM = Phase(UNMASK, "survivors release the shares that take the masks off a sum")
+EVERYBODY = "all clients together"
+UPLOAD = f"{MASKED}/{VECTOR}"
+
+
+class MaskedSums:
+    """Secure summation (Bonawitz et al., 2017) around the phases of a method.
+
+    A block of members prepares many sums at once. A sum takes the phase of the method, in which members upload
+    under masks, and an exchange that unmasks it; with rosters one more, in which survivors sign who they are.
+    Nothing of a block is in the checkpoint: a run that goes on plans a new one, so that no secret serves twice.
+
+    Args:
+        phases: carry out exchanges.
+        standing: of the run.
+        method: says what an update looks like.
+        aggregation: gives the weights.
+        config: of the run.
+    """
+
+    def __init__(
+        self,
+        phases: Phases,
+        standing: Standing,
+        method: ServerMethod,
+        aggregation: Aggregation,
+        config: RunConfig,
+    ) -> None:
+        self.phases = phases
+        self.standing = standing
+        self.method = method
+        self.aggregation = aggregation
+        self.config = config
+        self.hidden = config.privacy.hide_statistics
+        self.fixed = FixedPoint(config.privacy.scale_bits, config.privacy.limit)
+        self.keys: dict[str, PublicIdentity] = {}
+        self.train_nodes: dict[str, int] = {}
+        self.letters: dict[str, tuple[Letter, ...]] = {}
+        self.joined: set[str] = set()
+        self.block: Block | None = None
+        self.next = 0
+
+    def exchange(self, turn: Turn, phase: Phase) -> Outcome:
+        if not phase.sums and not self.hidden:
+            replies, failures = self.phases.run(turn, phase)
+            return Outcome(replies, failures, told=replies)
+        attempts = self.config.exchange.retries + 1
+        for attempt in range(1, attempts + 1):
+            try:
+                return self._sum(turn, phase)
+            except (QuorumError, ProtocolError) as error:
+                # Another attempt needs other masks, and perhaps without those who are gone.
+                self.block = None
+                if attempt == attempts:
+                    raise QuorumError(
+                        f"round {turn.number} stopped, since its sum could not be opened: {error}. "
+                        f"Complete rounds are safe: continue with --resume {self.phases.directory.path}"
+                    ) from error
+                self.phases.progress.note(f"round {turn.number} is repeated with a new block: {error}")
+        raise AssertionError("unreachable")
+
+    def _sum(self, turn: Turn, phase: Phase) -> Outcome:
+        online = self._introduced(turn)
+        block = self._prepared(turn, online)
+        index, self.next = self.next, self.next + 1
+        layout = self._layout(phase, turn.due)
+        statistics = due_statistics(self.aggregation, self.standing, {})
+        weights = self._weights(block, statistics)
+        members = {node: phase for node in online if self.phases.names.get(node) in block.members}
+        others = [node for node in online if node not in members]
+        spectators = dict.fromkeys(others, SCORE) if turn.due and not self.hidden else {}
+
+        def request(client: str | None) -> Content:
+            assert client is not None
+            told: dict[str, Any] = {"index": index, "layout": layout.as_json(), "weights": weights}
+            if client in self.joined:
+                return Content({}, {"sum": told})
+            return Content({}, {"sum": {**told, "join": block.as_json()}}, self.letters.get(client, ()))
+
+        replies, failures = self.phases.run(
+            turn,
+            phase,
+            {**members, **spectators},
+            request,
+            {UPLOAD: TensorForm((layout.size,), torch.int64)},
+            wanted=block.threshold,
+        )
+        contributions = {
+            client: reply
+            for client, reply in replies.items()
+            if reply.phase == phase.name and client in block.members and UPLOAD in reply.content.tensors
+        }
+        self.joined |= contributions.keys()
+        opened = self._opened(turn, block, index, layout, contributions)
+        return self._outcome(turn, phase, replies, failures, contributions, opened, weights)
+
+    def _introduced(self, turn: Turn) -> list[int]:
+        """The nodes that are online; those that have not said who they are, or have no keys yet, are asked."""
+        online = self.phases.online()
+        unknown = [node for node in online if self.phases.names.get(node) not in self.keys]
+        if unknown:
+            wanted = 0 if self.keys else None
+            asked = dict.fromkeys(unknown, ASK_KEYS)
+            replies, _ = self.phases.run(turn, ASK_KEYS, asked, wanted=wanted)
+            for client, reply in replies.items():
+                try:
+                    self.keys[client] = PublicIdentity.from_json(reply.content.values.get(KEYS), client)
+                except ProtocolError as error:
+                    self.phases.progress.note(f"{client} takes no part in sums: {error}")
+                self._note_sizes(client, reply)
+        return online
+
+    def _prepared(self, turn: Turn, online: list[int]) -> Block:
+        """The current block, or a new one with everybody who is online and has keys."""
+        if self.block is not None and self.next < self.block.sums:
+            return self.block
+        names = {node: self.phases.names[node] for node in online if self.phases.names.get(node) in self.keys}
+        asked = {name: self.keys[name] for name in names.values()}
+        if len(asked) < 2:
+            raise QuorumError(f"{len(asked)} client is online, and its sum would be its own update")
+        plan = Block.planned(self.standing.run, self.config.privacy.block_rounds, asked)
+        replies, _ = self.phases.run(
+            turn,
+            DEAL_SHARES,
+            dict.fromkeys(names, DEAL_SHARES),
+            lambda client: Content({}, {SHARES: plan.as_json()}),
+            wanted=plan.threshold,
+        )
+        members, letters = {}, dict[str, list[Letter]]()
+        for client, reply in replies.items():
+            try:
+                members[client] = plan.accepted(client, reply.content.values.get(SHARES))
+            except ProtocolError as error:
+                self.phases.progress.note(f"{client} is not in the block: {error}")
+                continue
+            for letter in reply.content.letters:
+                letters.setdefault(letter.recipient, []).append(letter)
+        block = plan.completed(members)
+        self.letters = {
+            client: tuple(letter for letter in letters.get(client, []) if letter.sender in members)
+            for client in members
+        }
+        self.joined, self.next, self.block = set(), 0, block
+        if len(block.members) == 2 and self.standing.round == 0:
+            self.phases.progress.note(
+                "two clients: each can subtract its own part from a sum and so see the other's"
+            )
+        return block
+
+    def _layout(self, phase: Phase, due: bool) -> Layout:
+        assert self.standing.state is not None
+        assert self.standing.agreement is not None
+        forms = self.method.expected(self.standing.state, phase) if phase.sums else {}
+        update = {
+            name.removeprefix("update/"): form.shape
+            for name, form in sorted(forms.items())
+            if form.dtype.is_floating_point
+        }
+        if not self.hidden:
+            return Layout(update)
+        paths = self.method.scoring_paths(self.config) if due else ()
+        local = ("local",) if phase.sums and self.config.evaluation.local else ()
+        return Layout(update, (*paths, *local), len(self.standing.agreement.classes), True)
+
+    def _weights(self, block: Block, statistics: Mapping[str, Any]) -> dict[str, float]:
+        """w_i of every member, sum 1; equal ones where nobody can train, or counts are hidden."""
+        equal = dict.fromkeys(sorted(block.members), 1 / len(block.members))
+        if self.hidden:
+            return equal
+        known = {client: self.train_nodes.get(client, 0) for client in block.members}
+        weights = self.aggregation.weights(known, statistics)
+        return {client: weights.get(client, 0.0) for client in equal} if weights else equal
+
+    def _opened(
+        self, turn: Turn, block: Block, index: int, layout: Layout, contributions: Mapping[str, Reply]
+    ) -> Opened:
+        survivors = sorted(contributions)
+        asked = [node for node, name in self.phases.names.items() if name in contributions]
+        signatures: dict[str, Any] | None = None
+        if self.config.privacy.roster:
+            signed, _ = self.phases.run(
+                turn,
+                SIGN_LIST,
+                dict.fromkeys(asked, SIGN_LIST),
+                lambda client: Content({}, {SIGN: {"index": index, "survivors": survivors}}),
+                wanted=block.threshold,
+            )
+            signatures = {client: reply.content.values.get(SIGN) for client, reply in signed.items()}
+        question = {"index": index, "survivors": survivors, "signatures": signatures}
+        released, _ = self.phases.run(
+            turn,
+            UNMASK_SUM,
+            dict.fromkeys(asked, UNMASK_SUM),
+            lambda client: Content({}, {UNMASK: question}),
+            wanted=block.threshold,
+        )
+        before = time.monotonic()
+        uploads: dict[str, NDArray[np.uint64]] = {
+            client: reply.content.tensors[UPLOAD].numpy().view(np.uint64)
+            for client, reply in contributions.items()
+        }
+        releases = {client: reply.content.values.get(UNMASK) for client, reply in released.items()}
+        total = open_sum(block, index, uploads, releases, self.fixed)
+        turn.seconds["unmask"] = turn.seconds.get("unmask", 0.0) + time.monotonic() - before
+        return layout.opened(total)
+
+    def _outcome(
+        self,
+        turn: Turn,
+        phase: Phase,
+        replies: Mapping[str, Reply],
+        failures: Mapping[str, str],
+        contributions: Mapping[str, Reply],
+        opened: Opened,
+        weights: Mapping[str, float],
+    ) -> Outcome:
+        for client, reply in replies.items():
+            self._note_sizes(client, reply)
+        statistics = due_statistics(self.aggregation, self.standing, contributions)
+        step, shares = self._step(opened, weights, contributions)
+        told = replies
+        if self.hidden:
+            values: dict[str, Any] = {"sizes": dict(opened.sizes)}
+            if opened.loss is not None:
+                values["training"] = {"loss": opened.loss}
+            content = Content(prefixed("scores", opened.scores), values)
+            told = {
+                EVERYBODY: Reply(
+                    self.standing.run, self.standing.step, turn.number, phase.name, EVERYBODY, content
+                )
+            }
+        rows = contributed(contributions, {c: self.train_nodes.get(c, 0) for c in contributions}, statistics)
+        return Outcome(replies, failures, step, shares, told, rows)
+
+    def _step(
+        self, opened: Opened, weights: Mapping[str, float], contributions: Mapping[str, Reply]
+    ) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
+        assert self.standing.state is not None
+        if not opened.update:
+            return {}, {}
+        if self.config.privacy.dp.mode == "distributed":
+            mean = {name: value / self.config.clients for name, value in opened.update.items()}
+        else:
+            fednova = self.config.aggregation.normalise == "fednova"
+            mean = masked_mean(opened.update, opened.weight, opened.steps, fednova)
+        if not mean:
+            return {}, {}
+        model = self.standing.state.section("model")
+        step = {
+            name: mean[name].to(value.dtype) if name in mean else torch.zeros_like(value)
+            for name, value in model.items()
+        }
+        kept = {client: weights[client] for client in contributions if weights[client]}
+        total = sum(kept.values())
+        return step, {client: weight / total for client, weight in sorted(kept.items())}
+
+    def _note_sizes(self, client: str, reply: Reply) -> None:
+        sizes = reply.content.values.get("sizes")
+        if sizes is not None:
+            self.train_nodes[client] = sizes["train_nodes"]

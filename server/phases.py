@@ -1,0 +1,181 @@
+"""One exchange with the clients, repeated with those who failed while the quorum is missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from common.config import RunConfig
+from common.errors import QuorumError
+from common.robust_rules import fewest_clients
+from common.secure.phases import PROTOCOL
+from common.wire.records import Content, Instruction, Reply, prefixed
+from server.ledger import Traffic, add_durations, disclosures
+from server.methods.registry import Phase, ServerMethod, TensorForm
+from server.participation import CLOSE, participants
+from server.progress import Progress
+from server.reception import Reception
+from server.standing import Standing
+from server.tracking.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from server.rounds import Exchange
+
+# The rest of a deadline is for loading, scoring and the way back.
+TRAINING_SHARE = 0.8
+
+
+class Turn:
+    """What belongs to one round while it goes on: its number, whether scores are due, durations, bytes."""
+
+    def __init__(self, number: int, due: bool = False) -> None:
+        self.number = number
+        self.due = due
+        self.seconds: dict[str, float] = {}
+        self.traffic = Traffic()
+
+
+class Phases:
+    """The exchanges of a run.
+
+    Args:
+        exchange: with the grid's nodes.
+        method: gives the instructions.
+        config: of the run.
+        directory: where disclosures are written.
+        progress: told about troubles.
+        standing: of the run.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        method: ServerMethod,
+        config: RunConfig,
+        directory: RunDirectory,
+        progress: Progress,
+        standing: Standing,
+    ) -> None:
+        self.exchange = exchange
+        self.method = method
+        self.config = config
+        self.directory = directory
+        self.progress = progress
+        self.standing = standing
+        self.reception = Reception(method, config)
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """The clients behind the nodes that have said who they are."""
+        return self.reception.names
+
+    def online(self) -> list[int]:
+        """The nodes that are there; at the start of a run, as soon as enough of them are.
+
+        Raises:
+            QuorumError: too few came.
+        """
+        return self.exchange.nodes(self.config.clients if not self.names else 1, self.progress.note)
+
+    def run(
+        self,
+        turn: Turn,
+        phase: Phase,
+        asked: Mapping[int, Phase] | None = None,
+        extra: Callable[[str | None], Content] | None = None,
+        expected: Mapping[str, TensorForm] | None = None,
+        wanted: int | None = None,
+    ) -> tuple[dict[str, Reply], dict[str, str]]:
+        """Usable replies and reasons of failure, by client.
+
+        Args:
+            turn: the round; durations and bytes are added to it.
+            phase: of the method, of scoring, or of secure summation.
+            asked: the phase of each node; by default of those who take part.
+            extra: what goes to a client beside the method's own instruction.
+            expected: tensors that a contribution must have, by default those of the method.
+            wanted: how many usable replies are enough, by default the quorum; with a number given, nobody is
+                asked twice.
+
+        Raises:
+            QuorumError: too few are usable.
+        """
+        self.standing.step += 1
+        settings = self.config.exchange
+        deadline = settings.first_deadline if turn.number == 1 else settings.deadline
+        if asked is None:
+            asked = participants(self.online(), self.names, self.config, turn.number, phase, turn.due)
+        attempts = 1 if wanted is not None else settings.retries + 1
+        if wanted is None:
+            wanted = max(1, math.ceil(settings.quorum * len(asked)), self._fewest(phase))
+        usable: dict[str, Reply] = {}
+        failures: dict[str, str] = {}
+        for _ in range(attempts):
+            instructions = {
+                node: self._instruction(turn, node, part, deadline, extra if part is phase else None)
+                for node, part in asked.items()
+            }
+            labelled = {self.reception.label(node): instruction for node, instruction in instructions.items()}
+            exchanged = self.exchange.run(instructions, deadline)
+            accepted, refused = self.reception.receive(exchanged.replies, asked, self.standing, expected)
+            refused |= {self.reception.label(node): reason for node, reason in exchanged.failures.items()}
+            usable = accepted | usable
+            failures = {name: why for name, why in (failures | refused).items() if name not in usable}
+            turn.traffic.up += exchanged.bytes_up
+            turn.traffic.down += exchanged.bytes_down
+            add_durations(turn.seconds, exchanged.seconds, accepted)
+            self.directory.append_disclosures(disclosures(turn.number, labelled, accepted, self.method.kinds))
+            for client, reason in sorted(refused.items()):
+                self.progress.note(f"round {turn.number}, {client} is left out: {reason}")
+            if len(usable) >= wanted:
+                return dict(sorted(usable.items())), failures
+            online = set(self.exchange.nodes(1, self.progress.note))
+            asked = {
+                node: part
+                for node, part in asked.items()
+                if node in online and self.names.get(node) not in usable
+            }
+        reasons = "; ".join(f"{client}: {reason}" for client, reason in sorted(failures.items()))
+        raise QuorumError(
+            f"round {turn.number} stopped: {len(usable)} clients answered, {wanted} are needed ({reasons}). "
+            f"Complete rounds are safe: continue with --resume {self.directory.path}"
+        )
+
+    def _fewest(self, phase: Phase) -> int:
+        """A robust rule cannot outvote anybody with fewer updates."""
+        rule = self.config.aggregation
+        return fewest_clients(rule.rule, rule.hostile, rule.trim) if phase.sums else 1
+
+    def _instruction(
+        self,
+        turn: Turn,
+        node: int,
+        phase: Phase,
+        deadline: float,
+        extra: Callable[[str | None], Content] | None,
+    ) -> Instruction:
+        standing, client = self.standing, self.names.get(node)
+        more = Content() if extra is None else extra(client)
+        tensors: dict[str, Tensor] = {}
+        values: dict[str, object] = {"introduce": client is None}
+        letters = more.letters
+        if phase.name not in PROTOCOL:
+            content = self.method.instruct(standing.state, phase, client, self.config)
+            tensors |= content.tensors
+            letters = content.letters + letters
+            values |= {
+                **content.values,
+                "evaluate": turn.due,
+                "evaluate_local": self.config.evaluation.local,
+                "training_seconds": TRAINING_SHARE * deadline,
+            }
+        if phase is CLOSE and self.method.keeps_evidence:
+            tensors |= prefixed("best", standing.best)
+            values |= {"best_round": standing.best_round, "last_round": standing.round}
+        values |= more.values
+        return Instruction(
+            standing.run, standing.step, turn.number, phase.name, Content(tensors, values, letters)
+        )

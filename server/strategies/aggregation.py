@@ -1,0 +1,122 @@
+"""The four independent choices of aggregation, put together: weights, normalisation, rule, server optimiser."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from common.clipping import clipped
+from common.config import RunConfig
+from common.noise import RandomBytes, gaussian
+from server.methods.registry import Aggregate
+from server.strategies.mean import weighted_mean
+from server.strategies.normalisation import fednova, largest_normaliser, scaled
+from server.strategies.optimisers import server_step
+from server.strategies.rules import combine_by_rule
+from server.strategies.weights import ClientStatistics, client_weights
+
+Updates = Mapping[str, Mapping[str, Tensor]]
+NOTHING = Aggregate({}, {}, {})
+
+
+class Aggregation:
+    """How the updates of a phase become a step of the global model, from settings alone.
+
+    Args:
+        config: of the run; combinations that make no sense were refused when it was made.
+        entropy: source of the noise of central differential privacy.
+    """
+
+    def __init__(self, config: RunConfig, entropy: RandomBytes) -> None:
+        self.config = config
+        self.entropy = entropy
+
+    def weights(
+        self, train_nodes: Mapping[str, int], statistics: Mapping[str, ClientStatistics]
+    ) -> dict[str, float]:
+        """w_i of those who contribute, sum 1; empty if nobody has a training node."""
+        return client_weights(self.config.aggregation.weights, train_nodes, statistics)
+
+    def combined(
+        self, updates: Updates, weights: Mapping[str, float], normalisers: Mapping[str, float]
+    ) -> tuple[dict[str, Tensor], Mapping[str, float]]:
+        """One update from those that came in clear, and the weights that it took.
+
+        Args:
+            updates: Δ_i by client.
+            weights: of the clients whose update counts, sum 1.
+            normalisers: a_i by client.
+
+        Returns:
+            The combined update, before the server optimiser; nothing without contributors.
+        """
+        settings, dp = self.config.aggregation, self.config.privacy.dp
+        if not weights:
+            return {}, {}
+        if dp.mode == "central":
+            return self._private_mean({client: updates[client] for client in weights}), weights
+        kept: Updates = {client: updates[client] for client in weights}
+        if settings.normalise == "fednova":
+            plan = fednova(weights, normalisers, largest_normaliser(self.config.train))
+            weights, kept = plan.weights, scaled(kept, plan.factors)
+            if not weights:
+                return {}, {}
+        if settings.rule == "mean":
+            return weighted_mean(kept, weights), weights
+        step = combine_by_rule(settings.rule, kept, settings.hostile, settings.trim)
+        return step, dict.fromkeys(weights, 1 / len(weights))
+
+    def moved(
+        self,
+        model: Mapping[str, Tensor],
+        step: Mapping[str, Tensor],
+        weights: Mapping[str, float],
+        memory: Mapping[str, Tensor],
+    ) -> tuple[Aggregate, Mapping[str, Tensor]]:
+        """The server optimiser's step from the global model, and what it must know at the next one."""
+        if not step:
+            return NOTHING, memory
+        settings = self.config.aggregation
+        after, kept = server_step(
+            settings.server_optimiser,
+            model,
+            step,
+            memory,
+            settings.server_rate,
+            settings.server_momentum,
+            settings.server_second_moment,
+            settings.server_adaptivity,
+        )
+        return Aggregate(step, after, weights), kept
+
+    def _private_mean(self, updates: Updates) -> dict[str, Tensor]:
+        """(Σ clip(Δ_i) + N(0, σ²S²)) / N, N being the clients that the run is set up for, whoever came."""
+        dp = self.config.privacy.dp
+        total = weighted_mean(
+            {client: clipped(update, dp.clip)[0] for client, update in updates.items()},
+            dict.fromkeys(updates, 1.0),
+        )
+        noise = gaussian(total, dp.noise * dp.clip, self.entropy)
+        return {name: (value + noise[name]) / self.config.clients for name, value in total.items()}
+
+
+def masked_mean(
+    total: Mapping[str, Tensor], weight: float, steps: float, fednova_scaled: bool
+) -> dict[str, Tensor]:
+    """The mean update from sums over those who survived a secure summation (Eq. 13).
+
+    Args:
+        total: Σ w_i Δ_i / a_i, or Σ w_i Δ_i without normalisation.
+        weight: Σ w_i.
+        steps: Σ w_i a_i.
+        fednova_scaled: whether the updates were divided by a_i.
+
+    Returns:
+        Nothing where no weight came together, or no step was taken.
+    """
+    if not (math.isfinite(weight) and weight > 0) or (fednova_scaled and steps <= 0):
+        return {}
+    factor = (steps / weight if fednova_scaled else 1.0) / weight
+    return {name: value * factor for name, value in total.items()}

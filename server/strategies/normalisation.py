@@ -1,0 +1,78 @@
+"""Normalisation of updates by the local work behind them (FedNova, Wang et al., 2020; DA-DFGAS, Eq. 13)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from common.sections import TrainConfig
+
+LEAST_NORMALISER = 1e-3
+"""Effective steps below which a client counts as one that took none; dividing by less would only amplify."""
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """How updates of unequal local work are brought together.
+
+    Args:
+        weights: of the clients that took a step, sum 1.
+        factors: τ_eff / a_i of the same clients.
+        effective_steps: τ_eff = Σ w_i a_i; 0 without any client.
+    """
+
+    weights: dict[str, float]
+    factors: dict[str, float]
+    effective_steps: float
+
+
+def fednova(
+    weights: Mapping[str, float], normalisers: Mapping[str, float], most: float = math.inf
+) -> Normalisation:
+    """Weights and factors with which Σ w_i (τ_eff / a_i) Δ_i is the step of Eq. 13, τ_eff = Σ w_i a_i.
+
+    With equal a_i all factors are 1. `weighted_mean(scaled(updates, factors), weights)` is the step; a robust
+    rule takes the scaled updates.
+
+    Args:
+        weights: by client, at least 0, with a sum above 0 or empty.
+        normalisers: a_i by client; one that is missing counts as 0.
+        most: a_i beyond what a client can have done (`largest_normaliser`): since τ_eff scales everybody's
+            update, one client that claims too much would otherwise decide the length of the step.
+
+    Returns:
+        Without clients whose a_i is 0 or beyond `most`, the weights of the others renormalised.
+    """
+    steps = {client: normalisers.get(client, 0.0) for client in sorted(weights)}
+    kept = {client: a for client, a in steps.items() if LEAST_NORMALISER <= a <= most}
+    total = math.fsum(weights[client] for client in kept)
+    if total == 0:
+        return Normalisation({}, {}, 0.0)
+    shares = {client: weights[client] / total for client in kept}
+    effective = math.fsum(weights[client] * a for client, a in kept.items()) / total
+    return Normalisation(shares, {client: effective / a for client, a in kept.items()}, effective)
+
+
+def scaled(
+    updates: Mapping[str, Mapping[str, Tensor]], factors: Mapping[str, float]
+) -> dict[str, dict[str, Tensor]]:
+    """The updates of the clients that have a factor, multiplied by it; integer and boolean tensors stay."""
+    return {
+        client: {
+            name: value * factor if value.is_floating_point() else value
+            for name, value in updates[client].items()
+        }
+        for client, factor in factors.items()
+    }
+
+
+def largest_normaliser(train: TrainConfig) -> float:
+    """The most effective steps that the settings allow: a step counts 1, or 1 / (1 − ρ) with momentum ρ.
+
+    Without the proximal term plain descent reaches it; rounding has some room.
+    """
+    steps = (train.epochs + train.extra_epochs) * (1 + 1e-6)
+    return steps / (1 - train.momentum) if train.optimizer == "sgd" else steps

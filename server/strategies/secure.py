@@ -1,0 +1,181 @@
+"""A sum of masked uploads, opened with the help of those who survived it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+from numpy.typing import NDArray
+
+from common.errors import ProtocolError, QuorumError
+from common.randomness import numpy_generator
+from common.secure.agreement import public_bytes
+from common.secure.block import Block as Block
+from common.secure.canonical import from_hex
+from common.secure.fixed_point import FixedPoint
+from common.secure.masks import (
+    SECRET_BYTES,
+    Slot,
+    adds,
+    commitment,
+    mask_key,
+    masked,
+    pair_key,
+    self_key,
+)
+from common.secure.reconstruction import Reconstruction
+
+SELF = "self"
+PAIR = "pair"
+
+
+@dataclass(frozen=True)
+class _Released:
+    """The shares that survivors released, by (kind, owner) and rank of the one who released it."""
+
+    shares: Mapping[tuple[str, str], Mapping[int, bytes]]
+    malformed: Mapping[str, str]
+    senders: int
+
+
+def open_sum(
+    block: Block,
+    index: int,
+    uploads: Mapping[str, NDArray[Any]],
+    releases: Mapping[str, Any],
+    fixed: FixedPoint,
+) -> Float64[np.ndarray, " _"]:
+    """The sum of what the survivors encoded, and nothing else of it.
+
+    Restores b of every member whose upload arrived and κ of every other one, checks both against what the
+    member committed to, and takes their masks off the sum (Bonawitz et al., 2017, section 4, round 4). Memory
+    is that of a few vectors beside the uploads.
+
+    Args:
+        block: of which it is a sum.
+        index: which sum.
+        uploads: by survivor: those whose upload arrived, exactly as the survivors were told.
+        releases: by survivor: its answer to the request to release; some may be missing or wrong.
+        fixed: that of the clients.
+
+    Raises:
+        QuorumError: too few uploads, releases or shares; it says how many, and what was wrong with which.
+        ProtocolError: an upload is from a stranger or has another form than the others, or shares do not give
+            the secret that was committed to. Nothing was opened.
+    """
+    slot = block.slot(index)
+    length = _checked_uploads(block, uploads, fixed)
+    survivors = sorted(uploads)
+    dropped = sorted(set(block.members) - set(uploads))
+    secrets = _restored(block, slot, _parsed(block, survivors, dropped, releases))
+    total = np.zeros(length, np.uint64)
+    for name in survivors:
+        total += uploads[name]
+    added = [self_key(secrets[SELF, name], slot, name) for name in survivors]
+    subtracted: list[bytes] = []
+    for name in dropped:
+        private = mask_key(secrets[PAIR, name], slot, name)
+        for peer in survivors:
+            key = pair_key(private, block.members[peer].mask_keys[index], slot, name, peer)
+            (added if adds(peer, name) else subtracted).append(key)
+    return fixed.decode(masked(total, added=subtracted, subtracted=added))
+
+
+def _checked_uploads(block: Block, uploads: Mapping[str, Any], fixed: FixedPoint) -> int:
+    strangers = sorted(set(uploads) - set(block.members))
+    if strangers:
+        raise ProtocolError(f"{', '.join(strangers)} uploaded without being in the block: leave them out")
+    if len(uploads) < block.threshold:
+        raise QuorumError(
+            f"{len(uploads)} masked uploads arrived, {block.threshold} of {len(block.members)} members are needed: "
+            f"{', '.join(sorted(set(block.members) - set(uploads)))} did not send any"
+        )
+    if len(block.members) > fixed.most_clients:
+        raise ProtocolError(
+            f"{len(block.members)} members could overflow 64 bits, {fixed.most_clients} cannot: lower limit"
+        )
+    shapes = {name: (str(upload.dtype), upload.shape) for name, upload in sorted(uploads.items())}
+    first, form = next(iter(shapes.items()))
+    for name, other in shapes.items():
+        if other != form or len(form[1]) != 1 or form[0] != "uint64":
+            raise ProtocolError(
+                f"the upload of {name} is {other[0]} of shape {other[1]}, that of {first} {form[0]} of {form[1]}: "
+                "all must be uint64 vectors of one length"
+            )
+    return int(form[1][0])
+
+
+def _parsed(block: Block, survivors: list[str], dropped: list[str], releases: Mapping[str, Any]) -> _Released:
+    ranks = block.plan.ranks
+    shares: dict[tuple[str, str], dict[int, bytes]] = {
+        **{(SELF, name): {} for name in survivors},
+        **{(PAIR, name): {} for name in dropped},
+    }
+    malformed = {}
+    senders = 0
+    for sender in survivors:
+        if sender not in releases:
+            continue
+        try:
+            released = list(_entries(sender, survivors, dropped, releases[sender]))
+        except ProtocolError as error:
+            malformed[sender] = str(error)
+            continue
+        senders += 1
+        for kind, owner, share in released:
+            shares[kind, owner][ranks[sender]] = share
+    return _Released(shares, malformed, senders)
+
+
+def _entries(
+    sender: str, survivors: list[str], dropped: list[str], release: Any
+) -> Iterator[tuple[str, str, bytes]]:
+    if not isinstance(release, dict) or set(release) != {SELF, PAIR}:
+        raise ProtocolError(f"{sender} released no table of self and pair")
+    for kind, owners in ((SELF, survivors), (PAIR, dropped)):
+        table = release[kind]
+        if not isinstance(table, dict) or not set(table) <= set(owners):
+            raise ProtocolError(f"{sender} released {kind} shares of others than it was asked for")
+        for owner, share in table.items():
+            yield kind, owner, from_hex(share, SECRET_BYTES, f"a share that {sender} released")
+
+
+def _restored(block: Block, slot: Slot, released: _Released) -> dict[tuple[str, str], bytes]:
+    """Every secret that the sum takes; all or an error."""
+    wrong = "".join(f"; {why}" for why in released.malformed.values())
+    if released.senders < block.threshold:
+        raise QuorumError(
+            f"{released.senders} members released shares of sum {slot.index}, {block.threshold} are needed: "
+            f"repeat the round{wrong}"
+        )
+    generator = numpy_generator(slot.index, "reconstruction", block.id)
+    reconstruction = Reconstruction(block.threshold, generator)
+    secrets = {}
+    for (kind, owner), shares in sorted(released.shares.items()):
+        if len(shares) < block.threshold:
+            raise QuorumError(
+                f"{len(shares)} members released a {kind} share of {owner} for sum {slot.index}, {block.threshold} "
+                f"are needed: its letters did not reach the others; repeat the round{wrong}"
+            )
+        secret = reconstruction.secret(shares, partial(_fits, block, slot, kind, owner))
+        if secret is None:
+            names = {rank: name for name, rank in block.plan.ranks.items()}
+            raise ProtocolError(
+                f"the {kind} shares of {owner} for sum {slot.index} do not give what it committed to: it dealt wrong "
+                f"ones, or some of {', '.join(names[rank] for rank in sorted(shares))} released wrong ones; "
+                f"repeat the round, without {owner} if that happens again{wrong}"
+            )
+        secrets[kind, owner] = secret
+    return secrets
+
+
+def _fits(block: Block, slot: Slot, kind: str, owner: str, candidate: bytes) -> bool:
+    """Whether a restored secret is the one that its owner committed to."""
+    keys = block.members[owner]
+    if kind == SELF:
+        return commitment(candidate, slot, owner) == keys.commitments[slot.index]
+    return public_bytes(mask_key(candidate, slot, owner)) == keys.mask_keys[slot.index]
