@@ -213,9 +213,11 @@ def test_five_hundred_patterns_of_up_to_twenty_sites(disk: Path) -> None:
     for count in range(2, 21):
         needed = threshold(count)
         sites = Federation(disk / f"{count}", tuple(f"site-{number:02d}" for number in range(count)))
-        sums = 11 if count > 9 else 47 + (count < 5)  # what many sites do costs more time
-        block = sites.joined(sums)
-        for index in range(sums):
+        patterns = 5 if count > 9 else 55 + (count < 7)  # what many sites do costs more time
+        for number in range(patterns):
+            index = number % 14
+            if index == 0:
+                block = sites.joined(min(14, patterns - number))
             # Around the threshold in both phases, where a mistake would show.
             surviving = int(np.clip(needed + generator.integers(-1, 3), 0, count))
             survivors = sorted(generator.choice(sites.names, surviving, replace=False).tolist())
