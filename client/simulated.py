@@ -19,9 +19,13 @@ from client.session import FOLDER_FEATURES
 from client.site import Site, check_name
 from common.config import RunConfig
 from common.errors import ConfigError, DataError
+from common.secure.identity import Identity
+from common.secure.private_file import replace_private
+from common.secure.roster import roster_entry
 
 SEPARATOR = ";"
 COMPLETE = ".complete"
+ROSTER = "roster.toml"
 POOLED_NAME = "all"
 
 
@@ -34,7 +38,8 @@ def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
     """The sites of a simulation, written under `destination` if they are not there yet.
 
     One source is split and then partitioned. Several sources, separated by semicolons, are one client each;
-    with one client they are pooled, cross edges included.
+    with one client they are pooled, cross edges included. With privacy.roster every site has keys, and
+    roster.toml beside the sites holds those of all.
 
     Raises:
         DataError: if a source breaks the contract or cannot be divided so.
@@ -55,9 +60,10 @@ def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
     if config.method == "dance" and config.dance.summaries == FEATURE:
         for name in names:
             refuse_features(name, (destination / name / FOLDER_FEATURES).is_file())
-    return tuple(
+    sites = tuple(
         Site(name, destination / name, destination / name, cache_folder(), config.device) for name in names
     )
+    return _with_roster(sites, destination) if config.privacy.roster else sites
 
 
 def simulated_site(node: Mapping[str, object], config: RunConfig) -> Site:
@@ -82,6 +88,17 @@ def simulated_site(node: Mapping[str, object], config: RunConfig) -> Site:
             f"node {position} has no site: the settings make {len(sites)}; set clients to match"
         )
     return sites[position]
+
+
+def _with_roster(sites: tuple[Site, ...], destination: Path) -> tuple[Site, ...]:
+    """The same sites with the roster of all, which is written as often as it is not what their keys are."""
+    roster = destination / ROSTER
+    with FileLock(destination / ".lock"):
+        entries = [roster_entry(site.name, Identity.at(site.keys).public) for site in sites]
+        content = "\n".join(entries).encode()
+        if not roster.is_file() or roster.read_bytes() != content:
+            replace_private(roster, content)
+    return tuple(replace(site, roster=roster) for site in sites)
 
 
 def _write(config: RunConfig, destination: Path) -> tuple[Path, ...]:

@@ -76,12 +76,14 @@ def federation(
 
 def node_config(site: Site) -> dict[str, str]:
     """What a SuperNode is told about its site."""
+    pinned = {} if site.roster is None else {"roster": str(site.roster.absolute())}
     return {
         "data": str(site.folder.absolute()),
         "name": site.name,
         "workspace": str(site.workspace.absolute()),
         "cache": str(site.cache.absolute()),
         "device": site.device,
+        **pinned,
     }
 
 

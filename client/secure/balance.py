@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from common.errors import ProtocolError
+from common.secure.canonical import canonical
 
 SUM_TOLERANCE = 1e-6
 
@@ -58,3 +60,10 @@ def check_balance(weights: Mapping[str, float], survivors: Collection[str], larg
             f"{heaviest} has {share:.3f} of the weight of {len(survivors)} members, so that the sum would show its "
             f"update: at most {largest:g} is allowed (privacy.largest-weight)"
         )
+
+
+def parts_digest(weights: Mapping[str, float], survivors: Collection[str]) -> str:
+    """SHA-256 of the shares in a sum over survivors; scaling all weights alike does not change them."""
+    total = math.fsum(weights[name] for name in survivors) or 1.0
+    shares = [(name, f"{weights[name] / total:.9f}") for name in sorted(survivors)]
+    return hashlib.sha256(canonical(*(part for pair in shares for part in pair))).hexdigest()

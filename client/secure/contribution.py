@@ -124,7 +124,9 @@ def _masked(
         scores if hidden else None,
     )
     with session.timed("mask"):
-        masked = member.mask(request["index"], vector, weights)
+        masked = member.mask(
+            request["index"], vector, weights, f"round {instruction.round}, {instruction.phase}"
+        )
     upload = {f"{MASKED}/{VECTOR}": torch.from_numpy(masked.view("int64"))}
     open_content = Content({**upload, **prefixed("scores", scores)}, content.values, content.letters)
     return _without_statistics(open_content) if hidden else open_content

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from client.secure.balance import check_balance, checked_weights
+from client.secure.balance import check_balance, checked_weights, parts_digest
 from client.secure.dealing import content_digest, deal, received
 from client.secure.vault import Holdings, Vault
 from client.state import RUN
@@ -19,6 +19,7 @@ from common.secure.block import Block, Plan, request_table
 from common.secure.fixed_point import FixedPoint
 from common.secure.identity import Identity, PublicIdentity
 from common.secure.masks import adds, mask_key, masked, pair_key, self_key
+from common.secure.shares import threshold
 from common.secure.statement import check_signatures, statement
 from common.wire.records import Letter
 
@@ -129,7 +130,9 @@ class Member:
             present = {peer for table in held.shares.values() for peer in table}
         return tuple(sorted(set(block.members) - present))
 
-    def mask(self, index: int, vector: NDArray[np.float64], weights: Any) -> NDArray[np.uint64]:
+    def mask(
+        self, index: int, vector: NDArray[np.float64], weights: Any, occasion: str = ""
+    ) -> NDArray[np.uint64]:
         """This site's upload for one sum: its encoded vector under the masks of that sum.
 
         The secrets behind the masks are erased before it is returned, and the shares of earlier sums with
@@ -140,6 +143,9 @@ class Member:
             index: which sum of the block.
             vector: what this site adds, already multiplied by its weight.
             weights: {member: weight}, of all members of the block.
+            occasion: what the sum is for, such as a round's phase. A repeated round trains the same update again;
+                two sums of it over different members would differ by what is to stay hidden. Empty if the vector
+                will not be part of another sum.
 
         Raises:
             ProtocolError: the sum was masked or passed over before, or a weight would isolate a member.
@@ -162,7 +168,7 @@ class Member:
                     key = pair_key(private, keys.mask_keys[index], slot, self.name, peer)
                     (added if adds(self.name, peer) else subtracted).append(key)
             upload = masked(self.fixed.encode(np.asarray(vector, np.float64)), added, subtracted)
-            self._vault.save(held.after_mask(index, table))
+            self._vault.save(held.after_mask(index, table, occasion))
         return upload
 
     def sign(self, request: Any) -> str:
@@ -203,6 +209,13 @@ class Member:
             if self.roster is not None:
                 signed = statement(block, held.masked, survivors, held.weights)
                 check_signatures(block, signed, survivors, table["signatures"])
+            if held.occasion and not self._vault.note_opened(
+                held.occasion, parts_digest(held.weights, survivors)
+            ):
+                raise ProtocolError(
+                    f"the sum of {held.occasion} was opened over other members before, and a second one would show "
+                    "the difference: repeat it with the same members, or start a new run"
+                )
             self._vault.save(replace(held, released=survivors))
             shares = held.shares[held.masked]
             return {
@@ -236,6 +249,12 @@ class Member:
             )
         if self.roster is None:
             return
+        needed = threshold(len(self.roster)) if len(self.roster) > 1 else 2
+        if len(plan.asked) < needed:
+            raise ProtocolError(
+                f"a block of {len(plan.asked)} members is too small for the roster of {self.name}, which has "
+                f"{len(self.roster)} institutions: {needed} must take part"
+            )
         for name, identity in plan.asked.items():
             if self.roster.get(name) != identity:
                 raise ProtocolError(

@@ -22,6 +22,7 @@ from common.secure.private_file import private_folder, replace_private
 
 VAULT_FILE = "vault.json"
 LOCK_FILE = "vault.lock"
+OPENED_FILE = "opened.json"
 LOCK_SECONDS = 60.0
 
 
@@ -40,6 +41,7 @@ class Holdings:
         weights: those of the last sum.
         signed: the survivors that it signed for the last sum.
         released: the survivors for which it released shares of the last sum.
+        occasion: what the last sum was for; empty if its vector will never be part of another one.
     """
 
     plan: Plan
@@ -52,8 +54,9 @@ class Holdings:
     weights: Mapping[str, float] = field(default_factory=dict)
     signed: tuple[str, ...] | None = None
     released: tuple[str, ...] | None = None
+    occasion: str = ""
 
-    def after_mask(self, index: int, weights: Mapping[str, float]) -> Holdings:
+    def after_mask(self, index: int, weights: Mapping[str, float], occasion: str) -> Holdings:
         """With a sum begun: its own secrets have served, and shares of earlier sums are of no more use."""
         return replace(
             self,
@@ -63,6 +66,7 @@ class Holdings:
             weights=weights,
             signed=None,
             released=None,
+            occasion=occasion,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -85,6 +89,7 @@ class Holdings:
             "weights": dict(self.weights),
             "signed": self.signed,
             "released": self.released,
+            "occasion": self.occasion,
         }
 
     @classmethod
@@ -117,6 +122,7 @@ class Holdings:
             value["weights"],
             _names(value["signed"]),
             _names(value["released"]),
+            value["occasion"],
         )
 
 
@@ -175,6 +181,28 @@ class Vault:
     def save(self, holdings: Holdings) -> None:
         """Replace what was saved; nothing of the former content stays in the folder."""
         replace_private(self._folder / VAULT_FILE, json.dumps(holdings.as_json(), allow_nan=False).encode())
+
+
+    def note_opened(self, occasion: str, parts: str) -> bool:
+        """Write down over whom the sum of an occasion may be opened; it stays when blocks are forgotten.
+
+        Returns:
+            False if the same occasion was opened over others before.
+
+        Raises:
+            ProtocolError: the file is damaged.
+        """
+        path = self._folder / OPENED_FILE
+        try:
+            opened = json.loads(path.read_bytes()) if path.exists() else {}
+            before = opened.setdefault(occasion, parts)
+        except (ValueError, AttributeError) as error:
+            raise ProtocolError(
+                f"{OPENED_FILE} of this run is damaged at {self._name}: start a new run"
+            ) from error
+        if before == parts:
+            replace_private(path, json.dumps(opened).encode())
+        return bool(before == parts)
 
 
 def _row(keys: MemberKeys) -> list[str]:

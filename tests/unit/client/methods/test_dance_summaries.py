@@ -13,11 +13,13 @@ import torch
 
 from client.data.text_graph import TextGraph
 from client.data.writing import write_folder
+from client.evidence.faithfulness import EVIDENCE
 from client.evidence.packs import read_packs
 from client.methods.dance.condensation import chosen_views, forward
 from client.methods.dance.guarantees import guarantees
 from client.methods.dance.local_graph import LocalGraph, local_graph
 from client.methods.dance.masking import MaskedTexts, evidence_path
+from client.methods.dance.measurement import measure
 from client.methods.dance.method import evidence_logits
 from client.methods.dance.prediction import predicted
 from client.prediction.outcome import ReleasedModel
@@ -341,6 +343,22 @@ def test_the_summary_of_the_whole_text_would_say_something_else(open_session: Op
     rows = torch.arange(NODES)
     said, other = (evidence_path(model, some, rows, None).whole for some in (graph, stale))
     assert float((said - other).abs().max()) > 5e-3
+
+
+def test_faithfulness_is_measured_with_summaries(open_session: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = open_session()
+    _, model = prepared(session)
+    released = ReleasedModel(parameters_of(model), 1, "evidence")
+    before = summaries_in(session)
+    first = measure(session, released, [3, 7], 0)
+    assert summaries_in(session) > before
+    monkeypatch.setattr(LanguageModel, "generate", lambda *_: pytest.fail("asked again"))
+    again = measure(open_session(), released, [3, 7], 0)
+    assert np.array_equal(first.outcomes.full.probability, again.outcomes.full.probability)
+    assert np.array_equal(
+        first.outcomes.removed[EVIDENCE].probability, again.outcomes.removed[EVIDENCE].probability
+    )
+    assert first.guarantees["chunks"]["over_bound"] == 0
 
 
 def test_a_site_without_encoded_texts_is_refused(
