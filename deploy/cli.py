@@ -15,6 +15,7 @@ from deploy.commands.checking import doctor, list_settings, validate
 from deploy.commands.comparing import compare
 from deploy.commands.explaining import audit, report
 from deploy.commands.exporting import export
+from deploy.commands.pinning import identity
 from deploy.commands.predicting import predict
 from deploy.commands.running import demo, simulate, up
 
@@ -37,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (simulate, up, compare, validate, audit, report, predict, export, doctor, demo):
+for command in (simulate, up, compare, validate, audit, report, predict, export, identity, doctor, demo):
     app.command()(command)
 app.command("settings")(list_settings)
 

@@ -89,6 +89,16 @@ Summaries = Annotated[
 Device = Annotated[
     str | None, typer.Option(help="auto, cpu, cuda, cuda:0, ... [default: auto]", rich_help_panel=RUN)
 ]
+Deadline = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="An exchange goes on without the rest after so long, and a client ends its training after 0.8 of it: "
+        "partial work counts with its number of steps, for which --set aggregation.normalise=fednova corrects. "
+        "Exchanges of round 1, where texts are encoded, wait for exchange.first-deadline. [default: 600]",
+        rich_help_panel=RUN,
+    ),
+]
 Resume = Annotated[
     Path | None,
     typer.Option(
@@ -115,6 +125,7 @@ def named_options(
     overlap: float | None,
     summaries: int | None,
     device: str | None,
+    deadline: float | None,
 ) -> dict[str, Any]:
     """The named options that were given, by setting; several folders are as many clients."""
     sources = data or []
@@ -135,5 +146,6 @@ def named_options(
         "data.overlap": overlap,
         "summaries.limit": summaries,
         "device": device,
+        "exchange.deadline": deadline,
     }
     return {key: value for key, value in options.items() if value is not None}

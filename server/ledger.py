@@ -9,6 +9,7 @@ from typing import Any
 
 from common.scores import Tally, pooled
 from common.secure.phases import KEYS, SHARES, SIGN, UNMASK
+from common.secure.upload import UNREAD
 from common.wire.records import Content, Instruction, Reply
 from server.methods.registry import Kind
 from server.screening import tallies
@@ -27,6 +28,7 @@ COMMON_KINDS: Mapping[str, Kind] = {
         "who is asked, public keys and commitments of coming masks; in letters, sealed shares of secrets"
     ),
     "sum": Kind("which sum, its members with their public keys, and their weights"),
+    UNREAD: Kind("members whose letters with shares of secrets could not be read"),
     SIGN: Kind("who survived, and signatures of that"),
     UNMASK: Kind("who survived, and the shares that take the masks off their sum"),
     "introduction": Kind("names of the classes, kind and dimension of features, chunks and tokens encoded"),

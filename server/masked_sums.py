@@ -14,20 +14,18 @@ from common.config import RunConfig
 from common.errors import ProtocolError, QuorumError
 from common.secure.block import Block
 from common.secure.fixed_point import FixedPoint
-from common.secure.identity import PublicIdentity
-from common.secure.phases import KEYS, SHARES, SIGN, UNMASK
+from common.secure.phases import SIGN, UNMASK
 from common.secure.upload import MASKED, VECTOR, Layout, Opened
-from common.wire.records import Content, Letter, Reply, prefixed
+from common.wire.records import Content, Reply, prefixed
+from server.blocks import Blocks
 from server.methods.registry import Phase, ServerMethod, TensorForm
 from server.participation import SCORE
 from server.phases import Phases, Turn
 from server.standing import Standing
 from server.strategies.aggregation import Aggregation, masked_mean
-from server.strategies.secure import open_sum
+from server.strategies.secure import check_release, open_sum
 from server.sums import Outcome, contributed, due_statistics
 
-ASK_KEYS = Phase(KEYS, "clients say who they are and which keys they have; once a run, and for newcomers")
-DEAL_SHARES = Phase(SHARES, "clients prepare the secrets of a block of sums and deal shares of them")
 SIGN_LIST = Phase(SIGN, "clients with a roster sign who survived, so that all are told the same")
 UNMASK_SUM = Phase(UNMASK, "survivors release the shares that take the masks off a sum")
 EVERYBODY = "all clients together"
@@ -37,9 +35,8 @@ UPLOAD = f"{MASKED}/{VECTOR}"
 class MaskedSums:
     """Secure summation (Bonawitz et al., 2017) around the phases of a method.
 
-    A block of members prepares many sums at once. A sum takes the phase of the method, in which members upload
-    under masks, and an exchange that unmasks it; with rosters one more, in which survivors sign who they are.
-    Nothing of a block is in the checkpoint: a run that goes on plans a new one, so that no secret serves twice.
+    A block of members prepares many sums at once (`Blocks`). A sum takes the phase of the method, in which members
+    upload under masks, and an exchange that unmasks it; with rosters one more, in which survivors sign who they are.
 
     Args:
         phases: carry out exchanges.
@@ -64,12 +61,7 @@ class MaskedSums:
         self.config = config
         self.hidden = config.privacy.hide_statistics
         self.fixed = FixedPoint(config.privacy.scale_bits, config.privacy.limit)
-        self.keys: dict[str, PublicIdentity] = {}
-        self.train_nodes: dict[str, int] = {}
-        self.letters: dict[str, tuple[Letter, ...]] = {}
-        self.joined: set[str] = set()
-        self.block: Block | None = None
-        self.next = 0
+        self.blocks = Blocks(phases, standing, config)
 
     def exchange(self, turn: Turn, phase: Phase) -> Outcome:
         if not phase.sums and not self.hidden:
@@ -80,8 +72,7 @@ class MaskedSums:
             try:
                 return self._sum(turn, phase)
             except (QuorumError, ProtocolError) as error:
-                # Another attempt needs other masks, and perhaps without those who are gone.
-                self.block = None
+                self.blocks.given_up()
                 if attempt == attempts:
                     raise QuorumError(
                         f"round {turn.number} stopped, since its sum could not be opened: {error}. "
@@ -91,9 +82,7 @@ class MaskedSums:
         raise AssertionError("unreachable")
 
     def _sum(self, turn: Turn, phase: Phase) -> Outcome:
-        online = self._introduced(turn)
-        block = self._prepared(turn, online)
-        index, self.next = self.next, self.next + 1
+        block, index, online = self.blocks.begun(turn)
         layout = self._layout(phase, turn.due)
         statistics = due_statistics(self.aggregation, self.standing, {})
         weights = self._weights(block, statistics)
@@ -104,9 +93,10 @@ class MaskedSums:
         def request(client: str | None) -> Content:
             assert client is not None
             told: dict[str, Any] = {"index": index, "layout": layout.as_json(), "weights": weights}
-            if client in self.joined:
+            if client in self.blocks.joined:
                 return Content({}, {"sum": told})
-            return Content({}, {"sum": {**told, "join": block.as_json()}}, self.letters.get(client, ()))
+            letters = self.blocks.letters.get(client, ())
+            return Content({}, {"sum": {**told, "join": block.as_json()}}, letters)
 
         replies, failures = self.phases.run(
             turn,
@@ -121,62 +111,9 @@ class MaskedSums:
             for client, reply in replies.items()
             if reply.phase == phase.name and client in block.members and UPLOAD in reply.content.tensors
         }
-        self.joined |= contributions.keys()
+        self.blocks.welcome(contributions)
         opened = self._opened(turn, block, index, layout, contributions)
         return self._outcome(turn, phase, replies, failures, contributions, opened, weights)
-
-    def _introduced(self, turn: Turn) -> list[int]:
-        """The nodes that are online; those that have not said who they are, or have no keys yet, are asked."""
-        online = self.phases.online()
-        unknown = [node for node in online if self.phases.names.get(node) not in self.keys]
-        if unknown:
-            wanted = 0 if self.keys else None
-            asked = dict.fromkeys(unknown, ASK_KEYS)
-            replies, _ = self.phases.run(turn, ASK_KEYS, asked, wanted=wanted)
-            for client, reply in replies.items():
-                try:
-                    self.keys[client] = PublicIdentity.from_json(reply.content.values.get(KEYS), client)
-                except ProtocolError as error:
-                    self.phases.progress.note(f"{client} takes no part in sums: {error}")
-                self._note_sizes(client, reply)
-        return online
-
-    def _prepared(self, turn: Turn, online: list[int]) -> Block:
-        """The current block, or a new one with everybody who is online and has keys."""
-        if self.block is not None and self.next < self.block.sums:
-            return self.block
-        names = {node: self.phases.names[node] for node in online if self.phases.names.get(node) in self.keys}
-        asked = {name: self.keys[name] for name in names.values()}
-        if len(asked) < 2:
-            raise QuorumError(f"{len(asked)} client is online, and its sum would be its own update")
-        plan = Block.planned(self.standing.run, self.config.privacy.block_rounds, asked)
-        replies, _ = self.phases.run(
-            turn,
-            DEAL_SHARES,
-            dict.fromkeys(names, DEAL_SHARES),
-            lambda client: Content({}, {SHARES: plan.as_json()}),
-            wanted=plan.threshold,
-        )
-        members, letters = {}, dict[str, list[Letter]]()
-        for client, reply in replies.items():
-            try:
-                members[client] = plan.accepted(client, reply.content.values.get(SHARES))
-            except ProtocolError as error:
-                self.phases.progress.note(f"{client} is not in the block: {error}")
-                continue
-            for letter in reply.content.letters:
-                letters.setdefault(letter.recipient, []).append(letter)
-        block = plan.completed(members)
-        self.letters = {
-            client: tuple(letter for letter in letters.get(client, []) if letter.sender in members)
-            for client in members
-        }
-        self.joined, self.next, self.block = set(), 0, block
-        if len(block.members) == 2 and self.standing.round == 0:
-            self.phases.progress.note(
-                "two clients: each can subtract its own part from a sum and so see the other's"
-            )
-        return block
 
     def _layout(self, phase: Phase, due: bool) -> Layout:
         assert self.standing.state is not None
@@ -198,7 +135,7 @@ class MaskedSums:
         equal = dict.fromkeys(sorted(block.members), 1 / len(block.members))
         if self.hidden:
             return equal
-        known = {client: self.train_nodes.get(client, 0) for client in block.members}
+        known = {client: self.blocks.train_nodes.get(client, 0) for client in block.members}
         weights = self.aggregation.weights(known, statistics)
         return {client: weights.get(client, 0.0) for client in equal} if weights else equal
 
@@ -231,6 +168,12 @@ class MaskedSums:
             for client, reply in contributions.items()
         }
         releases = {client: reply.content.values.get(UNMASK) for client, reply in released.items()}
+        dropped = sorted(block.members.keys() - contributions.keys())
+        for client, release in releases.items():
+            try:
+                check_release(client, survivors, dropped, release)
+            except ProtocolError as error:
+                self.phases.progress.note(f"round {turn.number}, an answer is of no use: {error}")
         total = open_sum(block, index, uploads, releases, self.fixed)
         turn.seconds["unmask"] = turn.seconds.get("unmask", 0.0) + time.monotonic() - before
         return layout.opened(total)
@@ -246,7 +189,9 @@ class MaskedSums:
         weights: Mapping[str, float],
     ) -> Outcome:
         for client, reply in replies.items():
-            self._note_sizes(client, reply)
+            self.blocks.note_sizes(client, reply)
+        absent = {client: why for client, why in self.blocks.absent.items() if client not in replies}
+        failures = {**absent, **failures}
         statistics = due_statistics(self.aggregation, self.standing, contributions)
         step, shares = self._step(opened, weights, contributions)
         told = replies
@@ -260,7 +205,8 @@ class MaskedSums:
                     self.standing.run, self.standing.step, turn.number, phase.name, EVERYBODY, content
                 )
             }
-        rows = contributed(contributions, {c: self.train_nodes.get(c, 0) for c in contributions}, statistics)
+        train_nodes = {client: self.blocks.train_nodes.get(client, 0) for client in contributions}
+        rows = contributed(contributions, train_nodes, statistics)
         return Outcome(replies, failures, step, shares, told, rows)
 
     def _step(
@@ -284,8 +230,3 @@ class MaskedSums:
         kept = {client: weights[client] for client in contributions if weights[client]}
         total = sum(kept.values())
         return step, {client: weight / total for client, weight in sorted(kept.items())}
-
-    def _note_sizes(self, client: str, reply: Reply) -> None:
-        sizes = reply.content.values.get("sizes")
-        if sizes is not None:
-            self.train_nodes[client] = sizes["train_nodes"]

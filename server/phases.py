@@ -24,7 +24,7 @@ from server.tracking.run_directory import RunDirectory
 if TYPE_CHECKING:
     from server.rounds import Exchange
 
-# The rest of a deadline is for loading, scoring and the way back.
+# The rest of a deadline is for loading, scoring and the way back; what round 1 has more is for encoding.
 TRAINING_SHARE = 0.8
 
 
@@ -170,7 +170,7 @@ class Phases:
                 **content.values,
                 "evaluate": turn.due,
                 "evaluate_local": self.config.evaluation.local,
-                "training_seconds": TRAINING_SHARE * deadline,
+                "training_seconds": TRAINING_SHARE * min(deadline, self.config.exchange.deadline),
             }
         if phase is CLOSE and self.method.keeps_evidence:
             tensors |= prefixed("best", standing.best)

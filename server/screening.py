@@ -60,8 +60,10 @@ def check_content(
         _contribution(contribution, expected)
         _bounded(contribution)
     groups = _grouped(reply.content.section("scores"))
-    if groups and not sized:
-        raise WireError("the client sent scores in clear that it was to hide, or that nobody asked for")
+    if (groups or "sizes" in reply.content.values) and not sized:
+        raise WireError(
+            "the client sent scores or counts of nodes in clear that it was to hide, or that nobody asked for"
+        )
     for path, subset in groups:
         if subset not in SUBSETS or any((path, other) not in groups for other in SUBSETS):
             raise WireError(f"scores '{path}/{subset}': a way of scoring has counts of val and of test nodes")

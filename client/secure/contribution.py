@@ -17,7 +17,7 @@ from common.secure.fixed_point import FixedPoint
 from common.secure.identity import Identity
 from common.secure.phases import KEYS, SHARES, SIGN, UNMASK
 from common.secure.roster import read_roster
-from common.secure.upload import MASKED, SIZES, VECTOR, Layout
+from common.secure.upload import MASKED, SIZES, UNREAD, VECTOR, Layout
 from common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:
@@ -100,17 +100,19 @@ def guarded(content: Content, instruction: Instruction, session: Session) -> Con
     return _masked(content, request, instruction, session)
 
 
-def _masked(
-    content: Content, request: Mapping[str, Any], instruction: Instruction, session: Session
-) -> Content:
+def _masked(content: Content, request: Any, instruction: Instruction, session: Session) -> Content:
     config = session.config
+    if not isinstance(request, dict) or request.keys() - {"join"} != {"index", "layout", "weights"}:
+        raise ProtocolError(
+            "a request to upload has index, layout and weights; the server needs the same fedtag"
+        )
     member = site_member(session.site, config, instruction.run)
+    unread: tuple[str, ...] = ()
     if "join" in request:
-        member.join(request["join"], instruction.content.letters)
-    layout = Layout.from_json(request["layout"])
-    weights: Mapping[str, float] = request["weights"]
+        unread = member.join(request["join"], instruction.content.letters)
+    layout, weights = Layout.from_json(request["layout"]), request["weights"]
     training = content.values.get("training") or {}
-    weight = float(weights.get(session.site.name, 0.0))
+    weight = _own_weight(weights, session.site.name)
     update, scalars = weighed(
         content.section("update"), weight, training.get("normaliser", 0.0), layout, config, member.threshold
     )
@@ -128,8 +130,17 @@ def _masked(
             request["index"], vector, weights, f"round {instruction.round}, {instruction.phase}"
         )
     upload = {f"{MASKED}/{VECTOR}": torch.from_numpy(masked.view("int64"))}
-    open_content = Content({**upload, **prefixed("scores", scores)}, content.values, content.letters)
+    told = {**content.values, UNREAD: list(unread)} if unread else content.values
+    open_content = Content({**upload, **prefixed("scores", scores)}, told, content.letters)
     return _without_statistics(open_content) if hidden else open_content
+
+
+def _own_weight(weights: Any, name: str) -> float:
+    """The site's weight in a table that anybody may have written; the member checks the whole of it."""
+    own = weights.get(name) if isinstance(weights, dict) else None
+    if isinstance(own, bool) or not isinstance(own, int | float):
+        raise ProtocolError(f"the weights of a sum must be a table by member, with a number for {name}")
+    return float(own)
 
 
 def _without_statistics(content: Content) -> Content:

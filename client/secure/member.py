@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from client.secure.admission import admit
 from client.secure.balance import check_balance, checked_weights, parts_digest
 from client.secure.dealing import content_digest, deal, received
 from client.secure.vault import Holdings, Vault
@@ -19,7 +20,6 @@ from common.secure.block import Block, Plan, request_table
 from common.secure.fixed_point import FixedPoint
 from common.secure.identity import Identity, PublicIdentity
 from common.secure.masks import adds, mask_key, masked, pair_key, self_key
-from common.secure.shares import threshold
 from common.secure.statement import check_signatures, statement
 from common.wire.records import Letter
 
@@ -85,7 +85,7 @@ class Member:
                 of this site or of the roster.
         """
         plan = Plan.from_json(self.run, request)
-        self._admit(plan)
+        admit(plan, self.name, self.identity.public, self.roster, self.fixed)
         with self._vault.alone():
             before = self._vault.load()
             if before is not None and before.plan.id == plan.id:
@@ -236,31 +236,6 @@ class Member:
         """
         with self._vault.alone():
             return self._joined()[1].threshold
-
-    def _admit(self, plan: Plan) -> None:
-        if plan.asked.get(self.name) != self.identity.public:
-            raise ProtocolError(
-                f"the block has other keys of {self.name} than its own: ask for its keys again"
-            )
-        if len(plan.asked) > self.fixed.most_clients:
-            raise ProtocolError(
-                f"{len(plan.asked)} members could overflow 64 bits, {self.fixed.most_clients} cannot: "
-                "lower privacy.scale-bits or privacy.limit"
-            )
-        if self.roster is None:
-            return
-        needed = threshold(len(self.roster)) if len(self.roster) > 1 else 2
-        if len(plan.asked) < needed:
-            raise ProtocolError(
-                f"a block of {len(plan.asked)} members is too small for the roster of {self.name}, which has "
-                f"{len(self.roster)} institutions: {needed} must take part"
-            )
-        for name, identity in plan.asked.items():
-            if self.roster.get(name) != identity:
-                raise ProtocolError(
-                    f"the keys of {name} are not those in the roster of {self.name}: correct the roster if "
-                    f"{name} confirms them, or leave {name} out"
-                )
 
     def _held(self) -> Holdings:
         held = self._vault.load()

@@ -182,7 +182,6 @@ class Vault:
         """Replace what was saved; nothing of the former content stays in the folder."""
         replace_private(self._folder / VAULT_FILE, json.dumps(holdings.as_json(), allow_nan=False).encode())
 
-
     def note_opened(self, occasion: str, parts: str) -> bool:
         """Write down over whom the sum of an occasion may be opened; it stays when blocks are forgotten.
 

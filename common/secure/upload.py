@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -17,6 +18,8 @@ from common.scores import CALIBRATION_BINS
 MASKED = "masked"
 VECTOR = "vector"
 """The upload travels as the tensor "masked/vector", int64."""
+UNREAD = "unread"
+"""Beside it stand the members whose letters a client could not read when it joined a block, if there are any."""
 
 SUBSETS = ("val", "test")
 SIZES = ("nodes", "train_nodes", "val_nodes", "test_nodes")
@@ -131,24 +134,27 @@ class Layout:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, object]) -> Layout:
-        """The inverse of `as_json`.
+    def from_json(cls, told: Any) -> Layout:
+        """The inverse of `as_json`, of a table that anybody may have written.
 
         Raises:
             WireError: it is something else.
         """
-        try:
-            update, scores = told["update"], told["scores"]
-            assert isinstance(update, dict)
-            assert isinstance(scores, list)
-            return cls(
-                {str(name): tuple(int(length) for length in shape) for name, shape in update.items()},
-                tuple(str(path) for path in scores),
-                int(str(told["classes"])),
-                bool(told["statistics"]),
-            )
-        except (KeyError, TypeError, ValueError, AssertionError) as error:
-            raise WireError("the layout of a masked upload is malformed: install the same fedtag") from error
+        table = told if isinstance(told, dict) else {}
+        update, scores = table.get("update"), table.get("scores")
+        classes, statistics = table.get("classes"), table.get("statistics")
+        if not (
+            table.keys() == {"update", "scores", "classes", "statistics"}
+            and isinstance(update, dict)
+            and all(isinstance(shape, list) and all(map(_is_length, shape)) for shape in update.values())
+            and isinstance(scores, list)
+            and all(isinstance(path, str) for path in scores)
+            and _is_length(classes)
+            and isinstance(statistics, bool)
+        ):
+            raise WireError("the layout of a masked upload is malformed: install the same fedtag")
+        shapes = {name: tuple(shape) for name, shape in update.items()}
+        return cls(shapes, tuple(scores), classes, statistics)
 
     def _count_shapes(self) -> dict[str, Shape]:
         fields: Sequence[tuple[str, Shape]] = (
@@ -163,6 +169,10 @@ class Layout:
             for subset in SUBSETS
             for field, shape in fields
         }
+
+
+def _is_length(value: Any) -> TypeGuard[int]:
+    return type(value) is int and value >= 0
 
 
 def _coordinates(value: Tensor | None, name: str, shape: Shape) -> Float64[np.ndarray, " length"]:

@@ -11,6 +11,7 @@ from deploy.options import (
     DATA,
     Clients,
     Config,
+    Deadline,
     Debug,
     Device,
     Overlap,
@@ -84,6 +85,7 @@ def compare(
     overlap: Overlap = None,
     summaries: Summaries = None,
     device: Device = None,
+    deadline: Deadline = None,
     debug: Debug = False,
 ) -> None:
     """Compare methods over data sets and seeds in one table.
@@ -101,7 +103,7 @@ def compare(
     from deploy.comparison.session import compare as run_comparison
 
     options: dict[str, Any] = named_options(
-        None, None, clients, rounds, None, None, None, partition, split, overlap, summaries, device
+        None, None, clients, rounds, None, None, None, partition, split, overlap, summaries, device, deadline
     )
     wanted = requested(study, methods, ratio, seeds, data, config, options, settings or [])
     home = out or Path("runs") / (Path(study).stem if study else "comparison")

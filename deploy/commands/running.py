@@ -11,6 +11,7 @@ from deploy.options import (
     Clients,
     Config,
     Data,
+    Deadline,
     Debug,
     Device,
     Engine,
@@ -46,6 +47,7 @@ def simulate(
     overlap: Overlap = None,
     summaries: Summaries = None,
     device: Device = None,
+    deadline: Deadline = None,
     resume: Resume = None,
     debug: Debug = False,
 ) -> None:
@@ -58,7 +60,7 @@ def simulate(
     Example: `fedtag simulate --method fedavg --data pydocs --clients 3 --rounds 30 --set train.epochs=2`
     """
     given = named_options(
-        method, data, clients, rounds, ratio, seed, out, partition, split, overlap, summaries, device
+        method, data, clients, rounds, ratio, seed, out, partition, split, overlap, summaries, device, deadline
     )
     _run(engine.value, resume, config, given, settings or [], debug)
 
@@ -78,6 +80,7 @@ def up(
     overlap: Overlap = None,
     summaries: Summaries = None,
     device: Device = None,
+    deadline: Deadline = None,
     resume: Resume = None,
     debug: Debug = False,
 ) -> None:
@@ -89,7 +92,7 @@ def up(
     Example: `fedtag up --method fedavg --data site-a --data site-b --rounds 20`
     """
     given = named_options(
-        method, data, clients, rounds, ratio, seed, out, partition, split, overlap, summaries, device
+        method, data, clients, rounds, ratio, seed, out, partition, split, overlap, summaries, device, deadline
     )
     _run("processes", resume, config, given, settings or [], debug)
 

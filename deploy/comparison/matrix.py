@@ -10,7 +10,7 @@ from typing import Any
 from client.simulated import SEPARATOR
 from common.config import RunConfig
 from common.errors import ConfigError
-from deploy.comparison.study import FULL_DATA, REFERENCES, RowTable, Study
+from deploy.comparison.study import FULL_DATA, RowTable, Study, reference_row
 from deploy.settings import resolve
 from deploy.simulation import data_name, folder_name, with_absolute_sources
 
@@ -102,7 +102,7 @@ def common_settings(study: Study, source: str) -> dict[str, Any]:
 def reference_rows(study: Study) -> list[RowTable]:
     """The rows of the references that no row of the study repeats under its own name or another."""
     there = {row.name for row in study.rows} | {digest(study, row) for row in study.rows}
-    rows = [RowTable(name=REFERENCES[name], settings={"method": name}) for name in study.references]
+    rows = [reference_row(method, study.settings) for method in study.references]
     return [row for row in rows if not {row.name, digest(study, row)} & there]
 
 
@@ -125,7 +125,7 @@ def baseline_of(study: Study) -> str:
         if study.baseline not in names:
             raise ConfigError(f"baseline '{study.baseline}' is no row; use one of {', '.join(names)}")
         return study.baseline
-    full = digest(study, RowTable(name=FULL_DATA, settings={"method": FULL_DATA}))
+    full = digest(study, reference_row(FULL_DATA, study.settings))
     return next((row.name for row in study.rows if digest(study, row) == full), names[0])
 
 

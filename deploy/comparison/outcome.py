@@ -12,7 +12,7 @@ from rich.text import Text
 from common.errors import RunError
 from deploy.comparison.execution import read_cpu_seconds
 from deploy.comparison.matrix import RUNS, Matrix
-from deploy.comparison.study import RowTable, Study
+from deploy.comparison.study import REFERENCES, RowTable, Study, left_out
 from deploy.console import notices, results, say
 from deploy.settings import resolve
 from server.comparison.page import render_comparison
@@ -53,7 +53,24 @@ def comparison_of(matrix: Matrix) -> Comparison:
         seeds=study.seeds,
         baseline=matrix.baseline,
         axis=study.axis,
+        note=about_references(study),
         results={(one.row, one.data, one.seed): one for one in found},
+    )
+
+
+def about_references(study: Study) -> str:
+    """Which rows are without settings that the others share; empty if none is.
+
+    Args:
+        study: whose rows include the references.
+    """
+    own = left_out(study.settings).items()
+    names = [row.name for row in study.rows if row.name in REFERENCES.values() and own <= row.settings.items()]
+    if not own or not names:
+        return ""
+    return (
+        f"References ({', '.join(names)}) have the defaults of aggregation and privacy: what the other rows share of "
+        "these settings is not for them."
     )
 
 
@@ -158,6 +175,8 @@ def show_outcome(comparison: Comparison, home: Path) -> None:
         f"accuracy to {comparison.baseline} with its 95% interval (Student's t, paired by seed)",
         "dim",
     )
+    if comparison.note:
+        say(console, comparison.note, "dim")
     for name in ("comparison.md", "comparison.csv", "comparison.png", "convergence.png", PAGE):
         say(console, str(home / name))
 

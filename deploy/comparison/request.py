@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import ConfigError
-from deploy.comparison.study import MOST_SEEDS, RESERVED, Study, checked_study, read_study, study_of_methods
+from deploy.comparison.study import (
+    FULL_DATA,
+    MOST_SEEDS,
+    RESERVED,
+    Study,
+    checked_study,
+    left_out,
+    read_study,
+    study_of_methods,
+)
 from deploy.settings import collect, read_settings
 
 METHODS = ("dance",)
@@ -67,6 +76,9 @@ def requested(
         content["seeds"] = seeds_of(seeds)
     kept = {key: value for key, value in base.items() if key not in RESERVED}
     content["settings"] = {**kept, **found.settings, **given}
+    if FULL_DATA in split(methods or "") and left_out(content["settings"]):
+        # Asked for by name, it has what the others share, too, beside the reference that has not.
+        content["rows"] = [*content["rows"], {"name": FULL_DATA, "settings": {"method": FULL_DATA}}]
     return checked_study(content, study or "fedtag compare")
 
 

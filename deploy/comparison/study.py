@@ -21,6 +21,10 @@ REFERENCES = {
 }
 """Methods that every comparison has, and the names of their rows."""
 FULL_DATA = "fedavg"
+OF_ROWS = ("aggregation.", "privacy.")
+"""Tables whose settings mean nothing to some references, or would make them something else than references."""
+OF_ALL = ("aggregation.average-decay",)
+"""Settings of these tables that all methods have."""
 RESERVED = ("seed", "out", "resume", "data.source", "data.sites")
 """Settings that make the matrix; neither rows nor the common settings can hold them."""
 DEFAULT_SEEDS = 5
@@ -129,6 +133,25 @@ class Study(Table):
         if not self.rows and not self.references:
             raise ValueError("there is no row; give [[rows]] or references")
         return self
+
+
+def left_out(shared: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults that the references have where the rows of a study share settings of aggregation or privacy.
+
+    Args:
+        shared: settings of the study, by dotted key.
+    """
+    defaults = default_settings()
+    return {
+        key: defaults[key]
+        for key, value in shared.items()
+        if key.startswith(OF_ROWS) and key not in OF_ALL and key in defaults and value != defaults[key]
+    }
+
+
+def reference_row(method: str, shared: Mapping[str, Any]) -> RowTable:
+    """The row of a reference in a study whose rows share some settings."""
+    return RowTable(name=REFERENCES[method], settings={"method": method, **left_out(shared)})
 
 
 def check_named_once(what: str, values: Sequence[object]) -> None:

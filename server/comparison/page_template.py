@@ -43,7 +43,7 @@ TEMPLATE = (
 </tbody></table></div>
 {% endfor %}
 <h2>Rows</h2>
-<p>Settings of all rows: {{ settings(comparison.settings.items()) }}</p>
+<p>Settings of all rows: {{ settings(comparison.settings.items()) }}{% if comparison.note %} <bdi>{{ comparison.note }}</bdi>{% endif %}</p>
 <div class="scroll"><table>
 <thead><tr><th scope="col">Row</th><th scope="col">Its own settings</th></tr></thead>
 <tbody>

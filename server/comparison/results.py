@@ -62,6 +62,7 @@ class Comparison:
         baseline: the name of the row with which the others are compared.
         axis: the setting along which the plot shows lines; empty for one point a row.
         results: by row, data set and seed; one for each that was asked for.
+        note: a sentence on rows that are without some of these settings; may be empty.
     """
 
     title: str
@@ -73,6 +74,7 @@ class Comparison:
     baseline: str
     axis: str
     results: Mapping[tuple[str, str, int], Result]
+    note: str = ""
 
     def of(self, row: str, data: str) -> list[tuple[int, Summary]]:
         """Seeds and summaries of the runs that have finished."""

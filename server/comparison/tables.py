@@ -75,7 +75,8 @@ def about(comparison: Comparison) -> list[str]:
     seeds = ", ".join(map(str, comparison.seeds))
     named = [f"Source: {cell(comparison.source)}."] if comparison.source else []
     common = f" Settings of all rows: {settings}." if settings else " All settings are the defaults."
-    return [*named, f"Seeds: {seeds}.{common}"]
+    noted = [cell(comparison.note)] if comparison.note else []
+    return [*named, f"Seeds: {seeds}.{common}", *noted]
 
 
 def reading(comparison: Comparison) -> list[str]:

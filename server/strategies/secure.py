@@ -131,6 +131,15 @@ def _parsed(block: Block, survivors: list[str], dropped: list[str], releases: Ma
     return _Released(shares, malformed, senders)
 
 
+def check_release(sender: str, survivors: list[str], dropped: list[str], release: Any) -> None:
+    """Refuse an answer that has another form than it was asked for; `open_sum` does without it.
+
+    Raises:
+        ProtocolError: naming the sender.
+    """
+    list(_entries(sender, survivors, dropped, release))
+
+
 def _entries(
     sender: str, survivors: list[str], dropped: list[str], release: Any
 ) -> Iterator[tuple[str, str, bytes]]:

@@ -342,7 +342,14 @@ class Tiny:
         place = place or self.new_place()
         roster = place / "roster.toml" if rosters else None
         sites = [
-            Site(f"site-{k}", self.folder(k, k not in idle), place / f"site-{k}", place / "cache", "cpu", roster)
+            Site(
+                f"site-{k}",
+                self.folder(k, k not in idle),
+                place / f"site-{k}",
+                place / "cache",
+                "cpu",
+                roster,
+            )
             for k in range(clients)
         ]
         if roster is not None:

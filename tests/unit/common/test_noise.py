@@ -10,8 +10,7 @@ import pytest
 import scipy.stats
 import torch
 
-from common.noise import entropy_generator, gaussian
-from server.strategies.accounting import share_of_noise
+from common.noise import entropy_generator, gaussian, share_of_noise
 
 LIKE = {"w": torch.zeros(100, 90), "scale": torch.zeros(()), "b": torch.zeros(1001, dtype=torch.float64)}
 LEVEL = 1e-6

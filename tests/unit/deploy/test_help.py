@@ -21,6 +21,7 @@ COMMANDS = (
     "report",
     "predict",
     "export",
+    "identity",
     "doctor",
     "settings",
     "demo",

@@ -473,7 +473,7 @@ def test_a_restarted_node_keeps_its_name(federate: Federate, tmp_path: Path) -> 
     rounds.run()
     plain = Rounds(InProcessGrid(federate(config, "b")), config, RunDirectory(tmp_path / "other"), Notes())
     plain.run()
-    assert rounds.reception.names == {2: "site-0", 4: "site-2", 5: "site-1"}
+    assert rounds.phases.reception.names == {2: "site-0", 4: "site-2", 5: "site-1"}
     assert final_state(rounds) == final_state(plain)
 
 
@@ -500,7 +500,7 @@ def test_a_thief_of_a_name_neither_gets_it_nor_takes_it_away(federate: Federate,
 
     rounds = Rounds(ScriptedGrid(federate(config, "a"), thief), config, RunDirectory(tmp_path / "run"), notes)
     rounds.run()
-    assert rounds.reception.names[3] == "site-1"
+    assert rounds.phases.reception.names[3] == "site-1"
     assert set(rounds.standing.weights) == {"site-1", "site-2"}
 
 

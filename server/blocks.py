@@ -1,0 +1,161 @@
+"""Blocks of secure sums as the server leads them: whose keys it knows, who is in the current block, who is not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from common.config import RunConfig
+from common.errors import ProtocolError, QuorumError
+from common.secure.block import Block
+from common.secure.identity import PublicIdentity
+from common.secure.phases import KEYS, SHARES
+from common.secure.upload import UNREAD
+from common.wire.records import Content, Letter, Reply
+from server.methods.registry import Phase
+from server.phases import Phases, Turn
+from server.standing import Standing
+
+ASK_KEYS = Phase(KEYS, "clients say who they are and which keys they have; once a run, and for newcomers")
+DEAL_SHARES = Phase(SHARES, "clients prepare the secrets of a block of sums and deal shares of them")
+
+
+class Blocks:
+    """The current block and the way to it; nothing of it is in a checkpoint, so that no secret serves twice.
+
+    Args:
+        phases: carry out exchanges.
+        standing: of the run.
+        config: of the run.
+    """
+
+    def __init__(self, phases: Phases, standing: Standing, config: RunConfig) -> None:
+        self.phases = phases
+        self.standing = standing
+        self.sums = config.privacy.block_rounds
+        self.keys: dict[str, PublicIdentity] = {}
+        self.train_nodes: dict[str, int] = {}
+        self.letters: dict[str, tuple[Letter, ...]] = {}
+        self.joined: set[str] = set()
+        self.unread: dict[str, frozenset[str]] = {}
+        self.block: Block | None = None
+        self.next = 0
+        # Why clients have no part: in any block from now on, in the current one, in the current sum.
+        self.barred: dict[str, str] = {}
+        self.outside: dict[str, str] = {}
+        self.unknown: dict[str, str] = {}
+        self.warned = False
+
+    def begun(self, turn: Turn) -> tuple[Block, int, list[int]]:
+        """The block and the number of its next sum, and the nodes that are online.
+
+        Raises:
+            QuorumError: too few clients answered, or take part.
+            ProtocolError: their keys make no block.
+        """
+        online = self._introduced(turn)
+        if self.block is None or self.next >= self.block.sums:
+            self.block = self._prepared(turn, online)
+        index, self.next = self.next, self.next + 1
+        return self.block, index, online
+
+    def given_up(self) -> None:
+        """Another attempt needs other masks, and perhaps without those who are gone."""
+        self.block = None
+
+    @property
+    def absent(self) -> Mapping[str, str]:
+        """Why clients have no part in the current sum."""
+        return {**self.outside, **self.unknown}
+
+    def welcome(self, contributions: Mapping[str, Reply]) -> None:
+        """Note who joined with its upload, and whose letters could not be read.
+
+        Raises:
+            QuorumError: the letters of a member do not reach enough of the others, so that its masks could not be
+                taken off. If nobody's return could help, it is left out from now on. No share of this sum has been
+                asked for yet: once it has, clients help to open the round over the same members only.
+        """
+        assert self.block is not None
+        for client, reply in contributions.items():
+            if client not in self.joined:
+                self.joined.add(client)
+                self.unread[client] = _unread(reply, self.block.members)
+        needed, spare = self.block.threshold, len(self.block.members) - self.block.threshold
+        for owner in self.block.members:
+            strangers = sorted(client for client, unread in self.unread.items() if owner in unread)
+            holders = contributions.keys() - set(strangers)
+            if not strangers or len(contributions) < needed or len(holders) >= needed:
+                continue
+            why = f"its letters to {', '.join(strangers)} could not be read"
+            if len(strangers) > spare:
+                self.barred[owner] = why
+            raise QuorumError(f"the masks of {owner} could not be taken off a sum, since {why}")
+
+    def note_sizes(self, client: str, reply: Reply) -> None:
+        """Remember how many training nodes a client has, where that is told."""
+        sizes = reply.content.values.get("sizes")
+        if sizes is not None:
+            self.train_nodes[client] = sizes["train_nodes"]
+
+    def _introduced(self, turn: Turn) -> list[int]:
+        """The nodes that are online; those that have not said who they are, or have no keys yet, are asked."""
+        online = self.phases.online()
+        unknown = [node for node in online if self.phases.names.get(node) not in self.keys]
+        self.unknown = {}
+        if unknown:
+            wanted = 0 if self.keys else None
+            asked = dict.fromkeys(unknown, ASK_KEYS)
+            replies, self.unknown = self.phases.run(turn, ASK_KEYS, asked, wanted=wanted)
+            for client, reply in replies.items():
+                try:
+                    self.keys[client] = PublicIdentity.from_json(reply.content.values.get(KEYS), client)
+                except ProtocolError as error:
+                    self.phases.progress.note(f"{client} takes no part in sums: {error}")
+                    self.unknown[client] = str(error)
+                self.note_sizes(client, reply)
+        return online
+
+    def _prepared(self, turn: Turn, online: list[int]) -> Block:
+        """A new block with everybody who is online, has keys, and is not left out for good."""
+        named = {node: self.phases.names.get(node, "") for node in online}
+        names = {node: name for node, name in named.items() if name in self.keys and name not in self.barred}
+        asked = {name: self.keys[name] for name in names.values()}
+        if len(asked) < 2:
+            raise QuorumError(f"{len(asked)} client is online, and its sum would be its own update")
+        plan = Block.planned(self.standing.run, self.sums, asked)
+        replies, failures = self.phases.run(
+            turn,
+            DEAL_SHARES,
+            dict.fromkeys(names, DEAL_SHARES),
+            lambda client: Content({}, {SHARES: plan.as_json()}),
+            wanted=plan.threshold,
+        )
+        members, letters = {}, dict[str, list[Letter]]()
+        for client, reply in replies.items():
+            try:
+                members[client] = plan.accepted(client, reply.content.values.get(SHARES))
+            except ProtocolError as error:
+                self.phases.progress.note(f"{client} is not in the block: {error}")
+                failures[client] = str(error)
+                continue
+            for letter in reply.content.letters:
+                letters.setdefault(letter.recipient, []).append(letter)
+        block = plan.completed(members)
+        self.letters = {
+            client: tuple(letter for letter in letters.get(client, []) if letter.sender in members)
+            for client in members
+        }
+        self.joined, self.unread, self.next = set(), {}, 0
+        self.outside = {**self.barred, **failures}
+        if len(block.members) == 2 and not self.warned:
+            self.warned = True
+            self.phases.progress.note(
+                "two clients: each can subtract its own part from a sum and so see the other's"
+            )
+        return block
+
+
+def _unread(reply: Reply, members: Collection[str]) -> frozenset[str]:
+    """The members whose letters a client says that it could not read; what is no such list names nobody."""
+    told = reply.content.values.get(UNREAD)
+    return frozenset(name for name in members if name in told) if isinstance(told, list) else frozenset()
