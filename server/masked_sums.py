@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from common.config import RunConfig
-from common.errors import ProtocolError, QuorumError
+from common.errors import ProtocolError, QuorumError, WireError
 from common.secure.block import Block
 from common.secure.fixed_point import FixedPoint
 from common.secure.phases import SIGN, UNMASK
@@ -21,6 +22,7 @@ from server.blocks import Blocks
 from server.methods.registry import Phase, ServerMethod, TensorForm
 from server.participation import SCORE
 from server.phases import Phases, Turn
+from server.screening import check_sum
 from server.standing import Standing
 from server.strategies.aggregation import Aggregation, masked_mean
 from server.strategies.secure import check_release, open_sum
@@ -190,6 +192,16 @@ class MaskedSums:
     ) -> Outcome:
         for client, reply in replies.items():
             self.blocks.note_sizes(client, reply)
+        try:
+            assert self.standing.agreement is not None
+            classes = len(self.standing.agreement.classes)
+            check_sum(opened, math.fsum(weights[client] for client in contributions), classes)
+        except WireError as error:
+            names = ", ".join(sorted(contributions))
+            self.phases.progress.note(
+                f"round {turn.number}, the sum of {names} is not used: {error}; one of them did not keep to the protocol"
+            )
+            return Outcome(replies, failures)
         absent = {client: why for client, why in self.blocks.absent.items() if client not in replies}
         failures = {**absent, **failures}
         statistics = due_statistics(self.aggregation, self.standing, contributions)

@@ -12,6 +12,7 @@ from torch import Tensor
 from common.clipping import l2_norm
 from common.errors import WireError
 from common.scores import CALIBRATION_BINS, Tally
+from common.secure.upload import Opened
 from common.wire.records import CLIENT_NAME, Instruction, Reply
 from server.methods.registry import Agreement, TensorForm
 
@@ -22,6 +23,8 @@ MOST_PHASES = 64
 MOST_EFFECTIVE_STEPS = 1e9
 # Far beyond any step of training; sums and squares of larger float32 values soon overflow.
 LARGEST_CHANGE = 1e6
+# Far more than the rounding of fixed point.
+SUM_TOLERANCE = 1e-3
 
 
 def check_origin(reply: Reply, instruction: Instruction) -> None:
@@ -93,6 +96,35 @@ def check_norm(reply: Reply, most: float) -> None:
     # Not `norm > most`, which a norm that is not a number would pass.
     if most and not norm <= most:
         raise WireError(f"the update's L2 norm {norm:.6g} exceeds aggregation.max-update-norm ({most:g})")
+
+
+def check_sum(opened: Opened, most_weight: float, classes: int) -> None:
+    """Refuse what no clients that keep to the protocol can sum to.
+
+    A client that masks something else than its contribution cannot be told from the others; noise can.
+
+    Args:
+        opened: a sum over those who survived.
+        most_weight: Σ w_i of the survivors.
+        classes: agreed number of classes.
+
+    Raises:
+        WireError: naming the first fault.
+    """
+    if not -SUM_TOLERANCE <= opened.weight <= most_weight + SUM_TOLERANCE:
+        raise WireError(f"weights of {most_weight:.6g} cannot sum to {opened.weight:.6g}")
+    if not -SUM_TOLERANCE <= opened.steps <= MOST_EFFECTIVE_STEPS:
+        raise WireError(f"{opened.steps:.6g} is no number of effective steps")
+    _bounded(opened.update)
+    if not opened.sizes:
+        return
+    sizes = _sizes({"sizes": opened.sizes})
+    for (path, subset), fields in _grouped(opened.scores).items():
+        # A client that did not train has no local score.
+        counted = int(fields["confusion"].sum())
+        if not 0 <= counted <= sizes[f"{subset}_nodes"]:
+            raise WireError(f"scores '{path}/{subset}' count {counted} of {sizes[f'{subset}_nodes']} nodes")
+        _counts(f"{path}/{subset}", fields, classes, counted)
 
 
 def tallies(reply: Reply, path: str) -> dict[str, Tally]:

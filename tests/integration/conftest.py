@@ -164,10 +164,9 @@ TINY: dict[str, object] = {
     "dance.rank": 2,
     "exchange.poll": 0.001,
     "exchange.start-timeout": 0.01,
-    # A grid in this process has every reply when sending returns, however long that took.
-    "exchange.deadline": 0.02,
-    "exchange.first-deadline": 0.02,
 }
+# For runs in which a reply is lost; so long that no client stops its training early.
+IMPATIENT: dict[str, object] = {"exchange.deadline": 0.4, "exchange.first-deadline": 0.4}
 
 Tell = Callable[[str, Instruction], Instruction]
 Answer = Callable[[str, Instruction, Reply], "Reply | Exception | None"]
@@ -324,6 +323,7 @@ class Tiny:
         idle: Iterable[int] = (),
         rosters: bool = False,
         place: Path | None = None,
+        patient: bool = True,
         tell: Tell | None = None,
         answer: Answer | None = None,
         online: Online | None = None,
@@ -336,9 +336,11 @@ class Tiny:
             idle: the positions of those without training nodes.
             rosters: whether every site pins the keys of all.
             place: of a stopped run that is to go on.
+            patient: whether the server waits long for replies; if some are lost, it had better not.
             tell, answer, online: see MeddlingGrid.
         """
-        config = RunConfig.from_flat({**TINY, "clients": clients, **(settings or {})})
+        waiting = {} if patient else IMPATIENT
+        config = RunConfig.from_flat({**TINY, **waiting, "clients": clients, **(settings or {})})
         place = place or self.new_place()
         roster = place / "roster.toml" if rosters else None
         sites = [
@@ -357,7 +359,8 @@ class Tiny:
             roster.write_text("\n".join(entries), encoding="utf-8")
         sessions = [Session(site, config) for site in sites]
         grid, notes = MeddlingGrid(sessions, tell, answer, online), Notes()
-        rounds = Rounds(grid, config, RunDirectory(place / "run"), notes)
+        directory = RunDirectory(place / "run", resume=(place / "run").exists())
+        rounds = Rounds(grid, config, directory, notes)
         summary = error = None
         with pytest.MonkeyPatch.context() as patch:
             # The report has tests of its own and takes longer than a run of this size.
