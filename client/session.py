@@ -93,11 +93,16 @@ class Session:
             self.timings[phase] = self.timings.get(phase, 0.0) + time.perf_counter() - start
 
     def introduction(self) -> dict[str, Any]:
-        """What all clients must agree upon, and what was encoded."""
-        return {
+        """What all clients must agree upon, and what was encoded, which tells about how many nodes there are."""
+        told = {
             "classes": list(self.data.classes),
             "dimension": self.graph.x.shape[1],
             "features": self.bank_source,
+        }
+        if self.config.privacy.hide_statistics:
+            return told
+        return {
+            **told,
             "encoded_chunks": self.encoded["chunks"],
             "encoded_tokens": self.encoded["tokens"],
         }

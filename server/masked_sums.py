@@ -192,6 +192,8 @@ class MaskedSums:
     ) -> Outcome:
         for client, reply in replies.items():
             self.blocks.note_sizes(client, reply)
+        absent = {client: why for client, why in self.blocks.absent.items() if client not in replies}
+        failures = {**absent, **failures}
         try:
             assert self.standing.agreement is not None
             classes = len(self.standing.agreement.classes)
@@ -199,11 +201,10 @@ class MaskedSums:
         except WireError as error:
             names = ", ".join(sorted(contributions))
             self.phases.progress.note(
-                f"round {turn.number}, the sum of {names} is not used: {error}; one of them did not keep to the protocol"
+                f"round {turn.number}, the sum of {names} is not used, since one of them did not keep to "
+                f"the protocol: {error}"
             )
-            return Outcome(replies, failures)
-        absent = {client: why for client, why in self.blocks.absent.items() if client not in replies}
-        failures = {**absent, **failures}
+            return Outcome(replies, failures, told={} if self.hidden else replies)
         statistics = due_statistics(self.aggregation, self.standing, contributions)
         step, shares = self._step(opened, weights, contributions)
         told = replies

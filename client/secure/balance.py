@@ -19,7 +19,7 @@ def checked_weights(weights: Any, members: Collection[str], largest: float) -> d
     Args:
         weights: as the server sent them.
         members: of the block.
-        largest: the largest weight that one of more than two members may have, in (0, 1].
+        largest: the largest weight that one member may have, in (0, 1].
 
     Raises:
         ProtocolError: a weight is missing, strange, negative or not finite; they do not sum to 1; or one
@@ -45,13 +45,13 @@ def checked_weights(weights: Any, members: Collection[str], largest: float) -> d
 def check_balance(weights: Mapping[str, float], survivors: Collection[str], largest: float) -> None:
     """Refuse a sum over survivors among whom one has more than the largest share of their weight.
 
-    Two members are let pass: each can subtract its own part whatever the weights are.
+    It holds for two members as well: each of them can subtract its own part, but the server cannot.
 
     Raises:
         ProtocolError: one does.
     """
     total = math.fsum(weights[name] for name in survivors)
-    if len(weights) <= 2 or total == 0:
+    if total == 0:
         return
     heaviest = max(survivors, key=lambda name: weights[name])
     share = weights[heaviest] / total

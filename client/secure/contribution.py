@@ -12,6 +12,7 @@ from client.secure.member import Member
 from common.clipping import clipped
 from common.config import RunConfig
 from common.errors import ProtocolError
+from common.models.parameters import fingerprint
 from common.noise import entropy_generator, gaussian, share_of_noise
 from common.secure.fixed_point import FixedPoint
 from common.secure.identity import Identity
@@ -127,7 +128,11 @@ def _masked(content: Content, request: Any, instruction: Instruction, session: S
     )
     with session.timed("mask"):
         masked = member.mask(
-            request["index"], vector, weights, f"round {instruction.round}, {instruction.phase}"
+            request["index"],
+            vector,
+            weights,
+            f"round {instruction.round}, {instruction.phase}",
+            fingerprint(instruction.content.section("model")),
         )
     upload = {f"{MASKED}/{VECTOR}": torch.from_numpy(masked.view("int64"))}
     told = {**content.values, UNREAD: list(unread)} if unread else content.values

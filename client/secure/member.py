@@ -38,7 +38,7 @@ class Member:
         roster: the keys of all sites, as their operators exchanged them; None if the server is trusted to relay
             keys and lists truthfully.
         fixed: how vectors are encoded, the same at all sites.
-        largest_weight: the largest share of a sum that one of more than two members may have, in (0, 1].
+        largest_weight: the largest share of a sum that one member may have, in (0, 1].
 
     Raises:
         ProtocolError: the run has no proper identifier.
@@ -131,7 +131,7 @@ class Member:
         return tuple(sorted(set(block.members) - present))
 
     def mask(
-        self, index: int, vector: NDArray[np.float64], weights: Any, occasion: str = ""
+        self, index: int, vector: NDArray[np.float64], weights: Any, occasion: str = "", received: str = ""
     ) -> NDArray[np.uint64]:
         """This site's upload for one sum: its encoded vector under the masks of that sum.
 
@@ -146,6 +146,8 @@ class Member:
             occasion: what the sum is for, such as a round's phase. A repeated round trains the same update again;
                 two sums of it over different members would differ by what is to stay hidden. Empty if the vector
                 will not be part of another sum.
+            received: fingerprint of the model whose update the vector holds, which survivors sign with a roster: a
+                server that sends each site another model could tell their updates apart in the sum.
 
         Raises:
             ProtocolError: the sum was masked or passed over before, or a weight would isolate a member.
@@ -168,7 +170,7 @@ class Member:
                     key = pair_key(private, keys.mask_keys[index], slot, self.name, peer)
                     (added if adds(self.name, peer) else subtracted).append(key)
             upload = masked(self.fixed.encode(np.asarray(vector, np.float64)), added, subtracted)
-            self._vault.save(held.after_mask(index, table, occasion))
+            self._vault.save(held.after_mask(index, table, occasion, received))
         return upload
 
     def sign(self, request: Any) -> str:
@@ -185,7 +187,9 @@ class Member:
             table = request_table(request, {"index", "survivors"}, "sign")
             survivors = self._survivors(held, block, table)
             self._vault.save(replace(held, signed=survivors))
-            return self.identity.sign(statement(block, held.masked, survivors, held.weights)).hex()
+            return self.identity.sign(
+                statement(block, held.masked, survivors, held.weights, held.received)
+            ).hex()
 
     def release(self, request: Any) -> dict[str, dict[str, str]]:
         """The shares with which the sum masked last can be opened, for one list of survivors only.
@@ -207,7 +211,7 @@ class Member:
             table = request_table(request, {"index", "survivors", "signatures"}, "release")
             survivors = self._survivors(held, block, table)
             if self.roster is not None:
-                signed = statement(block, held.masked, survivors, held.weights)
+                signed = statement(block, held.masked, survivors, held.weights, held.received)
                 check_signatures(block, signed, survivors, table["signatures"])
             if held.occasion and not self._vault.note_opened(
                 held.occasion, parts_digest(held.weights, survivors)

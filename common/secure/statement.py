@@ -22,17 +22,22 @@ def weights_digest(weights: Mapping[str, float]) -> bytes:
     return hashlib.sha256(canonical("weights", *parts)).digest()
 
 
-def statement(block: Block, index: int, survivors: Iterable[str], weights: Mapping[str, float]) -> bytes:
-    """The bytes to sign: which sum of which block, over whom, and with which weights.
+def statement(
+    block: Block, index: int, survivors: Iterable[str], weights: Mapping[str, float], received: str = ""
+) -> bytes:
+    """The bytes to sign: which sum of which block, over whom, with which weights, and of updates to what.
 
-    Two members sign the same bytes only if the server told them the same members, keys, survivors and weights.
+    Two members sign the same bytes only if the server told them the same members, keys, survivors and weights,
+    and sent them the same model. `received` is the fingerprint of the latter, empty where there is none.
 
     Raises:
         ProtocolError: the block has no such sum.
     """
     slot = block.slot(index)
     ordered = sorted(survivors)
-    return canonical("survivors", *slot.parts, block.digest, weights_digest(weights), len(ordered), *ordered)
+    return canonical(
+        "survivors", *slot.parts, block.digest, weights_digest(weights), received, len(ordered), *ordered
+    )
 
 
 def signers(block: Block, signed: bytes, signatures: Mapping[str, Any]) -> tuple[str, ...]:

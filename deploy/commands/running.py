@@ -60,7 +60,19 @@ def simulate(
     Example: `fedtag simulate --method fedavg --data pydocs --clients 3 --rounds 30 --set train.epochs=2`
     """
     given = named_options(
-        method, data, clients, rounds, ratio, seed, out, partition, split, overlap, summaries, device, deadline
+        method,
+        data,
+        clients,
+        rounds,
+        ratio,
+        seed,
+        out,
+        partition,
+        split,
+        overlap,
+        summaries,
+        device,
+        deadline,
     )
     _run(engine.value, resume, config, given, settings or [], debug)
 
@@ -92,7 +104,19 @@ def up(
     Example: `fedtag up --method fedavg --data site-a --data site-b --rounds 20`
     """
     given = named_options(
-        method, data, clients, rounds, ratio, seed, out, partition, split, overlap, summaries, device, deadline
+        method,
+        data,
+        clients,
+        rounds,
+        ratio,
+        seed,
+        out,
+        partition,
+        split,
+        overlap,
+        summaries,
+        device,
+        deadline,
     )
     _run("processes", resume, config, given, settings or [], debug)
 

@@ -65,12 +65,14 @@ def about_references(study: Study) -> str:
         study: whose rows include the references.
     """
     own = left_out(study.settings).items()
-    names = [row.name for row in study.rows if row.name in REFERENCES.values() and own <= row.settings.items()]
+    names = [
+        row.name for row in study.rows if row.name in REFERENCES.values() and own <= row.settings.items()
+    ]
     if not own or not names:
         return ""
     return (
-        f"References ({', '.join(names)}) have the defaults of aggregation and privacy: what the other rows share of "
-        "these settings is not for them."
+        f"The references ({', '.join(names)}) run with the default aggregation and privacy, whatever the other rows "
+        "share of these settings."
     )
 
 

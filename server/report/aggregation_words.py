@@ -154,8 +154,8 @@ def guarantee_sentences(privacy: Mapping[str, Any]) -> list[str]:
         said.append("It holds towards the server, too, which sees sums that already carry the noise")
     said.append("No node-level or edge-level guarantee is claimed")
     said.append(
-        "The choice of the round by validation and the reported scores are outside of it: they come from each "
-        f"{unit}'s own nodes, without noise"
+        "Reported scores, losses and counts of nodes are outside of it, and so is a way of scoring that they choose: "
+        f"they come from each {unit}'s own nodes, without noise; they choose no round, the newest model is released"
     )
     return said
 

@@ -43,7 +43,8 @@ The run did not record names of classes.
 
 ## Results
 
-Scores of the global model on each client's full local graph, correct over count, pooled over all clients. The round was chosen by validation alone.
+Scores of the global model on each client's full local graph, correct over count, pooled over all clients. {% if private %}No round was chosen: under differential privacy the newest model is released.{% else %}The round was chosen by validation alone.{% endif %}
+
 
 | score | split | value | round |
 | --- | --- | --- | --- |
@@ -88,6 +89,11 @@ The chunks take {{ node.saving|whole_percent }} fewer tokens than the full texts
 
 disclosures.jsonl holds no record.
 {% endif %}
+{% if guarantee %}
+
+**{{ guarantee[0]|cell }}.**{% for sentence in guarantee[1:] %} {{ sentence|cell }}.{% endfor %}
+
+{% endif %}
 
 ## Use
 
@@ -107,7 +113,7 @@ The model reads node features{% if encoder %} made by the encoder `{{ encoder|co
 ## Limits
 
 - The scores hold for nodes like those of the clients above; an institution whose texts or links differ has to measure its own.
-- A model remembers part of what it was trained on. {% if totals|selectattr("protected", "equalto", "noised")|list %}Only what the table above marks as noised was protected by noise; the rest carries no differential privacy guarantee{% else %}Nothing in the table above was noised, so it carries no differential privacy guarantee; encryption protects records on their way only{% endif %}.
+- A model remembers part of what it was trained on. {% if guarantee %}What differential privacy says of that, and what it leaves out, is stated under Privacy{% elif private %}Noise is added to what it is made of; what that guarantees is computed when the run has finished{% elif totals|selectattr("protected", "equalto", "noised")|list %}Only what the table above marks as noised was protected by noise; the rest carries no differential privacy guarantee{% else %}Nothing in the table above was noised, so it carries no differential privacy guarantee; encryption protects records on their way only{% endif %}.
 - Predictions support a person's decision and do not replace it.
 {% if versions %}
 

@@ -9,10 +9,12 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+from common.config import flatten
+from server.report.aggregation_words import guarantee_sentences
 from server.tracking.card_template import TEMPLATE
 from server.tracking.disclosure_table import disclosure_totals, listed
 from server.tracking.durable_files import encoded, write_atomically
-from server.tracking.rows import ClientRow, best_round
+from server.tracking.rows import ClientRow, RoundRow, Summary, best_round
 from server.tracking.run_directory import RunDirectory
 
 CARD = "README.md"
@@ -39,7 +41,8 @@ def model_card(run: RunDirectory) -> str:
     """The model card as Markdown; names from clients are escaped."""
     summary, config, facts = run.read_summary(), run.read_config(), run.read_model_card()
     rounds, clients = run.read_rounds(), run.read_clients()
-    best = best_round(rounds)
+    private = flatten(config).get("privacy.dp.mode", "off") != "off"
+    best = released_round(rounds, summary, private)
     chosen = summary.best_round if summary else (best.round if best else None)
     plain = [
         (field_name(key), explained(key, value))
@@ -73,9 +76,26 @@ def model_card(run: RunDirectory) -> str:
             last_test_accuracy=rounds[-1].test_accuracy if rounds else None,
             client_rows=rows_at(clients, chosen),
             totals=disclosure_totals(run.read_disclosures()),
+            private=private,
+            guarantee=guarantee_sentences(summary.privacy) if summary and summary.privacy else [],
             versions=sorted(summary.versions.items()) if summary else [],
         )
     )
+
+
+def released_round(rounds: list[RoundRow], summary: Summary | None, private: bool) -> RoundRow | None:
+    """The row of the round whose model is released, or would be if the run ended now.
+
+    Args:
+        rounds: of metrics.jsonl.
+        summary: None where the run has not finished.
+        private: whether validation chooses nothing, because the run has differential privacy.
+    """
+    if summary is not None:
+        return next((row for row in rounds if row.round == summary.best_round), None)
+    if private:
+        return rounds[-1] if rounds else None
+    return best_round(rounds)
 
 
 def rows_at(rows: list[ClientRow], round_number: int | None) -> list[ClientRow]:

@@ -130,10 +130,11 @@ class NodeTokens:
 class Summary:
     """summary.json: the result of a finished run.
 
-    `best_round` is chosen by validation alone; `val_accuracy`, `test_accuracy` and `test_macro_f1` are
-    those of that round. `seconds_per_round` is the median. The numbers of tokens are None where the method
-    reads no text; `llm_tokens_full_text` is what the prompts would take with the full texts of the selected
-    neighbours, `llm_tokens_two_hop` with all texts within two hops; `llm_summaries` is of how many nodes.
+    `best_round` is chosen by validation alone, and is the last under differential privacy; `val_accuracy`,
+    `test_accuracy` and `test_macro_f1` are those of that round. `seconds_per_round` is the median. The numbers
+    of tokens are None where the method reads no text; `llm_tokens_full_text` is what the prompts would take with
+    the full texts of the selected neighbours, `llm_tokens_two_hop` with all texts within two hops;
+    `llm_summaries` is of how many nodes.
 
     `test_reliability` and `val_reliability` are the calibration bins of the best round, lowest confidence
     first: nodes, mean confidence, accuracy. `privacy` is what the accountant says of a run with differential

@@ -14,6 +14,7 @@ import torch
 
 from client.data.text_graph import TEST, TRAIN, VAL, TextGraph, canonical_edges
 from client.data.writing import write_folder
+from client.secure.member import Member
 from client.session import Session
 from client.site import Site
 from client.state import StateStore
@@ -42,6 +43,25 @@ METHODS: dict[str, dict[str, Any]] = {
     "dance, coverage": {"method": "dance", "dance.core-policy": "coverage", "dance.scoring": "graph"},
     "dance, random": {"method": "dance", "dance.core-policy": "random", "dance.scoring": "evidence"},
     "dance, inductive": {"method": "dance", "train.inductive": True},
+    "fedavg, secure": {"method": "fedavg", "privacy.secure-aggregation": True},
+    "fedavg, secure and hidden": {
+        "method": "fedavg",
+        "privacy.secure-aggregation": True,
+        "privacy.hide-statistics": True,
+        "aggregation.weights": "uniform",
+    },
+    "dance, secure": {"method": "dance", "privacy.secure-aggregation": True},
+    "fedavg, distribution-aware with fednova": {
+        "method": "fedavg",
+        "aggregation.weights": "distribution-aware",
+        "aggregation.normalise": "fednova",
+    },
+    "fedavg, central privacy": {
+        "method": "fedavg",
+        "aggregation.weights": "uniform",
+        "privacy.dp.mode": "central",
+        "privacy.dp.noise": 0.1,
+    },
 }
 BASE = {
     "rounds": 3,
@@ -51,6 +71,7 @@ BASE = {
     "model.hidden": 8,
     "dance.propagated": 1,
     "exchange.poll": 0.001,
+    "privacy.block-rounds": 4,
 }
 
 
@@ -96,22 +117,41 @@ class Finished:
     state: Mapping[str, torch.Tensor]
     best: Mapping[str, torch.Tensor]
     remembered: Mapping[str, str]
+    masked: Mapping[tuple[int, str], np.ndarray]
 
     def parameters(self) -> tuple[str, tuple[str, ...]]:
         """What training led to, on the server and at the clients."""
         return fingerprint(self.state), tuple(self.remembered[name] for name in sorted(self.remembered))
 
     def contributions(self, rounds: int) -> dict[tuple[int, str], Any]:
-        """All that the clients' training said in the first rounds: updates, losses, condensation."""
-        return {
-            (reply.round, reply.client): (
-                fingerprint({k: v for k, v in reply.content.tensors.items() if not k.startswith("scores/")}),
-                reply.content.values.get("training"),
-                reply.content.values.get("condensation"),
-            )
-            for reply in self.replies
-            if reply.phase == "train" and reply.round <= rounds
-        }
+        """All that the clients' training said in the first rounds: updates, losses, condensation.
+
+        Of an upload under masks it is the vector before they came on, without the scores that are hidden with it.
+        """
+        told = {}
+        for reply in self.replies:
+            if reply.phase == "train" and reply.round <= rounds:
+                parts = {
+                    name: value
+                    for name, value in reply.content.tensors.items()
+                    if name.partition("/")[0] not in ("scores", "masked")
+                }
+                vector = self.masked.get((reply.round, reply.client))
+                if vector is not None:
+                    parts["before masking"] = torch.from_numpy(vector[: self.weighed])
+                values = reply.content.values
+                told[reply.round, reply.client] = (
+                    fingerprint(parts),
+                    values.get("training"),
+                    values.get("condensation"),
+                )
+        return told
+
+    @property
+    def weighed(self) -> int:
+        """Coordinates of the weighed update and of its two scalars in an upload under masks."""
+        model = [value for name, value in self.state.items() if name.startswith("model/")]
+        return sum(value.numel() for value in model) + 2
 
 
 Federate = Callable[..., Finished]
@@ -146,10 +186,20 @@ def federate(tmp_path_factory: pytest.TempPathFactory) -> Federate:
         ]
         parcels: list[Parcel] = []
         grid = InProcessGrid(sessions[::-1] if reverse else sessions, tap=parcels.append)
-        rounds = Rounds(grid, config, RunDirectory(place / "run"), LineProgress())
+        masked: dict[tuple[int, str], np.ndarray] = {}
+        mask = Member.mask
+
+        def noted(member: Member, index: int, vector: np.ndarray, *rest: Any) -> np.ndarray:
+            masked[index + 1, member.name] = vector.copy()  # one block has the sums of all rounds
+            return mask(member, index, vector, *rest)
+
         with pytest.MonkeyPatch.context() as patch:
             # The report has tests of its own and takes longer than a run of this size.
             patch.setattr("server.conclusion.write_report", lambda runs, out: None)
+            patch.setattr(Member, "mask", noted)
+            # Noise that nobody can draw again would hide whether all else is the same in two runs.
+            patch.setattr("server.rounds.entropy_generator", lambda: np.random.default_rng(0).bytes)
+            rounds = Rounds(grid, config, RunDirectory(place / "run"), LineProgress())
             summary = rounds.run()
         assert rounds.standing.state is not None
         remembered = {}
@@ -165,6 +215,7 @@ def federate(tmp_path_factory: pytest.TempPathFactory) -> Federate:
             rounds.standing.state.tensors,
             rounds.standing.best,
             remembered,
+            masked,
         )
 
     return run

@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +14,9 @@ import torch
 from torch import Tensor
 
 import client.secure.contribution as contribution
-from common.errors import ProtocolError
 from common.models.parameters import fingerprint
 from common.secure.fixed_point import FixedPoint
-from common.secure.upload import Layout
-from common.wire.records import Content, Instruction, Letter, Reply
+from common.wire.records import Instruction, Letter, Reply
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Tiny, Tried
@@ -131,10 +128,6 @@ def test_hidden_statistics_pool_to_the_same_scores(once: Callable[..., Tried], m
     assert plain.summary is not None
     assert hidden.summary is not None
     assert hidden.summary.best_round == plain.summary.best_round
-    assert (
-        fingerprint(hidden.rounds.standing.best) == fingerprint(hidden.state)
-        or hidden.summary.best_round != 3
-    )
 
 
 @pytest.mark.parametrize("method", ["fedavg", "dance"])
@@ -181,6 +174,10 @@ def test_exchanges_of_a_round(once: Callable[..., Tried]) -> None:
     assert secure.phases == ["keys", "shares", *["train", "unmask"] * 3, "close"]
     assert hidden.phases == ["keys", "shares", *["train", "unmask"] * 3, "close", "unmask"]
     assert all(len(exchange) == 3 for exchange in secure.grid.exchanges)
+    # Σ w Δ/a, Σ w a and Σ w, and nothing else where nothing is hidden.
+    size = sum(value.numel() for value in secure.state.values())
+    assert {reply.content.tensors[UPLOAD].numel() for reply in secure.replies("train")} == {size + 2}
+    assert {reply.content.tensors[UPLOAD].numel() for reply in hidden.replies("train")} != {size + 2}
 
 
 def test_a_block_serves_so_many_sums(tiny: Tiny) -> None:
@@ -565,9 +562,7 @@ ATTACKS: dict[str, tuple[str, Attack, str]] = {
     ),
     "degenerate keys": (
         "shares",
-        lambda reply: changed(
-            reply, shares={**reply.content.values["shares"], "mask_keys": ["00" * 32] * 20}
-        ),
+        lambda reply: changed(reply, shares={**reply.content.values["shares"], "mask_keys": ["00" * 32] * 4}),
         "protects nothing",
     ),
     "silent set-up": ("shares", lambda reply: None, "no reply within"),
@@ -578,32 +573,29 @@ ATTACKS: dict[str, tuple[str, Attack, str]] = {
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_the_run_goes_on_without_a_hostile_client_and_names_it(tiny: Tiny, name: str) -> None:
+def test_the_run_goes_on_without_a_hostile_client_and_names_it(
+    tiny: Tiny, once: Callable[..., Tried], name: str
+) -> None:
     phase, attack, reason = ATTACKS[name]
 
     def act(client: str, told: Instruction, reply: Reply) -> Reply | Exception | None:
         return attack(reply) if client == "site-3" and told.phase == phase else reply
 
-    run = tiny({**SECURE, "rounds": 2}, clients=4, patient="silen" not in name, answer=act)
-    assert_finished(run, 2)
-    for number in (1, 2):
+    # What happens to a client that failed in an exchange which is not repeated in every round.
+    settings = {**SECURE, "rounds": 2 if name in ("silence", "no keys", "no shares", "no letters") else 1}
+    run = tiny(settings, clients=4, patient="silen" not in name, answer=act)
+    assert run.error is None
+    for number in range(1, int(str(settings["rounds"])) + 1):
         rows = of_round(run, "clients", number)
-        (failed,) = (
-            (row for row in rows.values() if row["failed"]) if number == 1 or phase == "train" else [{}]
-        )
-        if failed:
-            assert failed["client"] in ("site-3", "node 5")
-            assert reason in failed["failed"]
-            assert not failed["weight"]
-        weights = {client: row["weight"] for client, row in rows.items() if row["weight"]}
-        assert set(weights) == {"site-0", "site-1", "site-2"}
+        assert {client for client, row in rows.items() if row["weight"]} == {"site-0", "site-1", "site-2"}
+        failed = [row for row in rows.values() if row["failed"]]
+        if number == 1 or phase == "train":
+            (row,) = failed
+            assert row["client"] in ("site-3", "node 5")
+            assert reason in row["failed"]
+            assert not row["weight"]
     assert any(reason in text and ("site-3" in text or "node 5" in text) for text in run.notes.texts)
-    assert_same_model(_three_of_four(tiny), run)
-
-
-def _three_of_four(tiny: Tiny) -> Tried:
-    """The plain run of the honest three."""
-    return tiny({"rounds": 2})
+    assert_same_model(once({"rounds": settings["rounds"]}), run)  # the plain run of the honest three
 
 
 RELEASES: dict[str, tuple[Attack, str]] = {
@@ -661,16 +653,27 @@ def test_what_was_to_be_hidden_is_refused_in_clear(tiny: Tiny, told: dict[str, o
     assert all(row["nodes"] is None for row in run.lines("clients"))
 
 
-def test_a_vector_of_noise_spoils_the_sum_and_not_the_server(tiny: Tiny) -> None:
+@pytest.mark.parametrize("settings", [SECURE, HIDDEN], ids=["secure", "hidden"])
+def test_a_sum_that_holds_noise_is_not_used(tiny: Tiny, settings: Settings) -> None:
+    """Who sent it cannot be known, so the round is empty; the model stays, and the next round may do better."""
+
     def act(client: str, told: Instruction, reply: Reply) -> Reply:
-        if client == "site-3" and UPLOAD in reply.content.tensors:
+        if client == "site-3" and told.round in (2, 4) and UPLOAD in reply.content.tensors:
             noise = torch.randint(-(2**62), 2**62, reply.content.tensors[UPLOAD].shape)
             return changed(reply, {UPLOAD: noise})
         return reply
 
-    run = tiny({**HIDDEN, "rounds": 2}, clients=4, answer=act)
+    run = tiny(settings, clients=4, answer=act)
     assert run.error is None
-    assert all(bool(torch.isfinite(value).all()) for value in run.state.values())
+    rows = run.lines("metrics")
+    assert [row["empty"] for row in rows] == [False, True, False]
+    assert "the sum of site-0, site-1, site-2, site-3 is not used" in run.notes
+    if settings is SECURE:
+        assert rows[0]["test_accuracy"] == rows[1]["test_accuracy"] is not None
+    else:
+        assert rows[0]["test_accuracy"] is rows[2]["test_accuracy"] is None
+        assert rows[1]["test_accuracy"] is not None
+    assert all(float(value.abs().max()) < 10 for value in run.state.values())
 
 
 def test_a_false_report_of_unread_letters_bars_nobody(tiny: Tiny) -> None:
@@ -716,14 +719,7 @@ def test_a_sum_needs_a_whole_request(tiny: Tiny) -> None:
     """A server that leaves out or garbles parts of its request is told what is wrong, and learns nothing."""
     wrong: list[Callable[[dict[str, Any]], object]] = [
         lambda told: 3,
-        lambda told: {key: value for key, value in told.items() if key != "weights"},
-        lambda told: {**told, "more": 1},
-        lambda told: {**told, "weights": [0.5]},
-        lambda told: {**told, "weights": {**told["weights"], "site-0": "much"}},
-        lambda told: {**told, "weights": {**told["weights"], "site-0": 1.5}},
-        lambda told: {**told, "index": -1},
         lambda told: {**told, "layout": {**told["layout"], "classes": -1}},
-        lambda told: {**told, "layout": 3},
     ]
     for edit in wrong:
 
@@ -739,12 +735,3 @@ def test_a_sum_needs_a_whole_request(tiny: Tiny) -> None:
         assert not any(reply.client == "site-0" for reply in run.replies("train"))
         (failed,) = (row["failed"] for row in run.lines("clients") if row["failed"])
         assert "ProtocolError" in failed or "WireError" in failed
-
-
-def test_layout_is_checked_where_it_is_used() -> None:
-    with pytest.raises(ProtocolError, match="a number for a"):
-        contribution._own_weight({"a": True}, "a")
-    assert contribution._own_weight({"a": 1}, "a") == 1.0
-    assert Layout({}).size == 2
-    assert Content().tensors == {}
-    assert Path

@@ -10,8 +10,12 @@ from client.data.folder import read_folder
 from client.simulated import cache_folder, simulate_sites, simulated_site
 from common.config import RunConfig
 from common.errors import ConfigError
+from common.secure.identity import Identity
+from common.secure.roster import read_roster
 
 WriteFolder = Callable[..., Path]
+
+PINNED = {"privacy.secure-aggregation": True, "privacy.roster": True}
 
 
 def config(source: str, **changes: Any) -> RunConfig:
@@ -101,3 +105,26 @@ def test_a_node_takes_the_site_at_its_place(source: str, tmp_path: Path) -> None
     )
     with pytest.raises(ConfigError, match="has no data"):
         simulated_site({}, config(source))
+
+
+def test_with_rosters_every_site_pins_the_keys_of_all(source: str, tmp_path: Path) -> None:
+    sites = simulate_sites(config(source, **PINNED), tmp_path / "sites")
+    roster = tmp_path / "sites" / "roster.toml"
+    assert {site.roster for site in sites} == {roster}
+    assert read_roster(roster) == {site.name: Identity.at(site.keys).public for site in sites}
+    before = roster.stat().st_mtime_ns
+    again = config(source, **PINNED, **{"data.sites": str(tmp_path / "sites")})
+    assert tuple(simulated_site({"partition-id": place}, again) for place in range(3)) == sites
+    assert roster.stat().st_mtime_ns == before
+    (sites[1].keys / "identity.key").unlink()
+    roster.unlink()
+    assert simulate_sites(again, tmp_path / "sites") == sites
+    assert read_roster(roster) == {site.name: Identity.at(site.keys).public for site in sites}
+
+
+def test_without_rosters_no_site_has_one(source: str, tmp_path: Path) -> None:
+    secure = {"privacy.secure-aggregation": True}
+    sites = simulate_sites(config(source, **secure), tmp_path / "sites")
+    assert {site.roster for site in sites} == {None}
+    assert not any(site.keys.exists() for site in sites)
+    assert not (tmp_path / "sites" / "roster.toml").exists()

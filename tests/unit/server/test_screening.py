@@ -10,9 +10,10 @@ import torch
 
 from common.errors import WireError
 from common.scores import tally
+from common.secure.upload import Opened
 from common.wire.records import Content, Instruction, Letter, Reply, prefixed
 from server.methods.registry import Agreement, TensorForm
-from server.screening import check_content, check_norm, check_origin, tallies
+from server.screening import check_content, check_norm, check_origin, check_sum, tallies
 
 AGREEMENT = Agreement(("a", "b"), 4, "features.npy")
 EXPECTED = {"update/w": TensorForm((2, 3), torch.float32), "update/n": TensorForm((), torch.int64)}
@@ -230,3 +231,62 @@ def test_an_update_longer_than_the_bound_is_refused() -> None:
     check_norm(reply(scores()), 1e-9)
     with pytest.raises(WireError, match="norm nan exceeds"):
         check_norm(reply({"update/w": torch.full((2, 3), torch.nan)}), 4.5)
+
+
+@pytest.mark.parametrize("told", [{"sizes": SIZES}, {"sizes": 5}, {}])
+def test_nothing_that_was_to_be_hidden_may_come_in_clear(told: dict[str, Any]) -> None:
+    tensors = {} if told else scores()
+    content = Content(tensors, told)
+    with pytest.raises(WireError, match="in clear that it was to hide, or that nobody asked for"):
+        check_content(replace(reply(), content=content), {}, AGREEMENT, sized=False)
+    check_content(replace(reply(), content=Content({}, {"seconds": {}})), {}, AGREEMENT, sized=False)
+
+
+def opened(**changes: Any) -> Opened:
+    """A sum as honest clients have it; a client that did not train has no local score."""
+    counts = {**Content(scores()).section("scores"), **Content(scores("local", 1, 2)).section("scores")}
+    honest = Opened({"w": torch.ones(2, 3, dtype=torch.float64)}, 3.0, 0.75, SIZES, 0.5, counts)
+    return replace(honest, **changes)
+
+
+def test_a_sum_that_can_be_true_passes() -> None:
+    check_sum(opened(), 0.75, 2)
+    check_sum(opened(weight=0.0, steps=0.0), 1.0, 2)
+    check_sum(opened(sizes={}, scores={}, loss=None), 0.75, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"weight": 0.76}, "weights of 0.75 cannot sum to 0.76"),
+        ({"weight": -0.1}, "cannot sum to -0.1"),
+        ({"weight": math.nan}, "cannot sum to nan"),
+        ({"steps": -1.0}, "no number of effective steps"),
+        ({"steps": 1e10}, "no number of effective steps"),
+        ({"update": {"w": torch.tensor([0.0, 2e6], dtype=torch.float64)}}, "beyond ±1e"),
+        ({"sizes": {**SIZES, "nodes": -1}}, "as counts"),
+        ({"sizes": {**SIZES, "nodes": 8}}, "more training, validation and test nodes than nodes"),
+        ({"sizes": {**SIZES, "val_nodes": 1}}, "'graph/val' count 2 of 1 nodes"),
+    ],
+)
+def test_a_sum_that_nobody_can_have_sent_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(WireError, match=message):
+        check_sum(opened(**changes), 0.75, 2)
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("confusion", "count -1 of 3 nodes|negative"),
+        ("bin_nodes", "negative|other nodes"),
+        ("bin_correct", "negative|other correct"),
+        ("bin_confidence", "negative|confidences above 1"),
+    ],
+)
+@pytest.mark.parametrize("value", [-1, 9])
+def test_a_sum_of_scores_that_contradict_each_other_is_refused(field: str, message: str, value: int) -> None:
+    counts = dict(opened().scores)
+    name = f"graph/test/{field}"
+    counts[name] = torch.full_like(counts[name], value)
+    with pytest.raises(WireError, match=rf"{message}|count \d+ of|-\d+ of|more nodes"):
+        check_sum(opened(scores=counts), 0.75, 2)

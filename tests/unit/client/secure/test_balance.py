@@ -44,8 +44,10 @@ def test_other_weights_are_refused(weights: Any, message: str) -> None:
         checked_weights(weights, MEMBERS, 0.9)
 
 
-def test_two_members_may_have_any_weights() -> None:
-    assert checked_weights({"a": 1, "b": 0}, ("a", "b"), 0.9) == {"a": 1.0, "b": 0.0}
+def test_one_of_two_members_may_not_stand_alone_either() -> None:
+    assert checked_weights({"a": 0.9, "b": 0.1}, ("a", "b"), 0.9) == {"a": 0.9, "b": 0.1}
+    with pytest.raises(ProtocolError, match=r"a has 1\.000 of the weight of 2 members"):
+        checked_weights({"a": 1, "b": 0}, ("a", "b"), 0.9)
 
 
 def test_dropouts_may_not_leave_one_weight_alone() -> None:

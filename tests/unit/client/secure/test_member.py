@@ -312,7 +312,18 @@ def test_two_members_open_only_together(sites_of: Callable[..., Sites]) -> None:
     sites = sites_of("a", "b", roster=False)
     sites.joined(1)
     for name in sites.names:
-        sites[name].mask(0, VECTOR, {"a": 1.0, "b": 0.0})
+        sites[name].mask(0, VECTOR, {"a": 0.8, "b": 0.2})
     with pytest.raises(ProtocolError, match="1 survivors are too few"):
         sites["a"].release(request(["a"], 0, signatures=None))
     assert set(sites["a"].release(request(["a", "b"], 0, signatures=None))["self"]) == {"a", "b"}
+
+
+def test_sites_that_received_other_models_sign_other_statements(sites_of: Callable[..., Sites]) -> None:
+    sites = sites_of("a", "b", "c", "d", roster=True)
+    sites.joined(1)
+    for name in sites.names:
+        sites[name].mask(0, VECTOR, EVEN, "round 1, train", "one" if name in "ab" else "another")
+    survivors = list(sites.names)
+    signatures = {name: sites[name].sign(request(survivors, 0)) for name in sites.names}
+    with pytest.raises(ProtocolError, match="2 survivors signed what d was told, 3 are needed"):
+        sites["d"].release(request(survivors, 0, signatures=signatures))

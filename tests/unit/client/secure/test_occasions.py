@@ -56,5 +56,7 @@ def test_a_roster_asks_for_most_of_its_institutions(sites_of: Callable[..., Site
     plan = sites.plan(1)
     request = plan.as_json()
     few = {name: keys for name, keys in request["members"].items() if name in "abc"}
-    with pytest.raises(ProtocolError, match="too small for the roster of a, which has 5 institutions: 4 must"):
+    with pytest.raises(
+        ProtocolError, match="too small for the roster of a, which has 5 institutions: 4 must"
+    ):
         sites["a"].set_up({**request, "members": few})

@@ -11,6 +11,7 @@ import pytest
 from common.config import RunConfig
 from common.errors import ConfigError
 from deploy.comparison.matrix import Matrix, matrix_of
+from deploy.comparison.outcome import comparison_of
 from deploy.comparison.request import requested, seeds_of
 from deploy.comparison.study import STUDIES, Study, checked_study, read_study, study_of_methods
 
@@ -148,6 +149,70 @@ def test_study_file_in_nested_or_dotted_tables(write: Write, tmp_path: Path) -> 
     assert (one.dance.one_hop_budget, one.dance.mix) == (1, 0.7)
     assert configs(matrix)["isolated"].dance.mix == 0.5
     assert one.out == str(tmp_path / "runs" / "one" / "pydocs" / "seed-3")
+
+
+SHARED = """
+title = "t"
+seeds = 1
+[settings]
+method = "fedavg"
+train.epochs = 7
+aggregation = { weights = "uniform", normalise = "none", average-decay = 0.5 }
+[settings.privacy]
+secure-aggregation = true
+hide-statistics = true
+dp = { mode = "distributed", noise = 0.5 }
+[[rows]]
+name = "hidden"
+"""
+
+
+def test_references_do_without_shared_settings_of_aggregation_and_privacy(
+    write: Write, tmp_path: Path
+) -> None:
+    """As other rows, isolated and centralised would be refused with these."""
+    matrix = matrix_of(read_study(write(SHARED)), tmp_path)
+    found = configs(matrix)
+    default = RunConfig()
+    for row in REFERENCES:
+        assert found[row].privacy == default.privacy
+        assert found[row].aggregation == default.aggregation.model_copy(update={"average_decay": 0.5})
+        assert found[row].train.epochs == 7
+    assert (found["hidden"].privacy.dp.mode, found["hidden"].privacy.dp.noise) == ("distributed", 0.5)
+    assert found["hidden"].aggregation.weights == "uniform"
+    assert matrix.baseline == "FedAvg (full data)"
+    assert "normalise" not in str(matrix.study.rows[0].settings)
+    again = matrix_of(matrix.study, tmp_path)
+    assert {cell.row: cell.config for cell in again.cells} == found
+    note = comparison_of(again).note
+    assert note == comparison_of(matrix).note
+    assert "(isolated, centralised, FedAvg (full data)) run with the default aggregation and privacy" in note
+
+
+def test_a_row_may_give_a_reference_what_the_others_share(write: Write, tmp_path: Path) -> None:
+    file = write(
+        SHARED + '[[rows]]\nname = "FedAvg (full data)"\nsettings = { method = "fedavg", rounds = 9 }\n'
+    )
+    matrix = matrix_of(read_study(file), tmp_path)
+    assert configs(matrix)["FedAvg (full data)"].privacy.secure_aggregation
+    assert "(isolated, centralised) run" in comparison_of(matrix).note
+
+
+def test_without_such_settings_nothing_is_said_of_references(tmp_path: Path) -> None:
+    assert comparison_of(matrix_of(asked(sets=["train.epochs=5"]), tmp_path)).note == ""
+
+
+def test_fedavg_by_name_has_what_all_rows_share_beside_its_reference(tmp_path: Path) -> None:
+    sets = ["privacy.secure-aggregation=true"]
+    found = configs(matrix_of(asked(methods="fedavg,dance", sets=sets), tmp_path))
+    assert {row: config.privacy.secure_aggregation for row, config in found.items()} == {
+        "isolated": False,
+        "centralised": False,
+        "FedAvg (full data)": False,
+        "fedavg": True,
+        "dance": True,
+    }
+    assert "fedavg" not in configs(matrix_of(asked(methods="fedavg,dance"), tmp_path))
 
 
 def test_references_that_a_row_repeats_are_left_out(tmp_path: Path) -> None:

@@ -129,7 +129,8 @@ def test_a_guarantee_says_what_it_bounds_and_what_it_does_not() -> None:
     assert float(factor[1]) == pytest.approx(math.exp(3.0), abs=0.01)
     assert "does not hold towards the server" in text
     assert "No node-level or edge-level guarantee is claimed" in text
-    assert "choice of the round by validation and the reported scores are outside" in text
+    assert "Reported scores, losses and counts of nodes are outside of it" in text
+    assert "they choose no round, the newest model is released" in text
     assert "weak" not in text
 
 

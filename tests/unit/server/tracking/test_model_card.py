@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -76,6 +77,44 @@ def test_card_says_what_was_generated_and_what_was_noised(tmp_path: Path) -> Non
     assert "reused ones included" in text
     assert "Only what the table above marks as noised was protected by noise" in text
     assert "over 1 institution." in text
+
+
+def private_run(path: Path, **spent: Any) -> RunDirectory:
+    """Central differential privacy: validation is best in round 2 of 3, the last model is released."""
+    run = finished_run(path, "north")
+    run.write_config({"method": "fedavg", "privacy": {"dp": {"mode": "central"}}})
+    run.append_round(RoundRow(3, 0.4, 0.6, 0.5, 0.6, 1.5, {}, 10, 20, 2, 0, test_ece=0.25))
+    if spent:
+        scores = (3, 0.6, 0.5, 0.6, 0.5)
+        tokens = (None, None, None)
+        run.write_summary(
+            Summary("fedavg", "c", 2, 3, None, 7, *scores, 20, 40, *tokens, 3.0, 1.5, 9.0, {}, privacy=spent)
+        )
+    return run
+
+
+def test_card_states_the_guarantee_and_what_it_leaves_out(tmp_path: Path) -> None:
+    spent = {"epsilon": 2.0, "delta": 1e-5, "unit": "one institution", "mode": "central", "rounds": 3}
+    text = model_card(private_run(tmp_path / "run", **spent))
+    (line,) = (line for line in text.splitlines() if line.startswith("**The global models of 3 rounds"))
+    assert "for one institution, with ε = 2 and δ = 1e-05.**" in line
+    assert "It does not hold towards the server" in line
+    assert "No node-level or edge-level guarantee is claimed." in line
+    assert "Reported scores, losses and counts of nodes are outside of it" in line
+    assert "under differential privacy the newest model is released" in text
+    assert "| expected calibration error | test | 25.00% | 3 |" in text.splitlines()
+    assert "is stated under Privacy." in text
+    for wrong in ("carries no differential privacy", "chosen by validation", "was noised"):
+        assert wrong not in text
+
+
+def test_card_without_a_bound_or_an_end_claims_nothing(tmp_path: Path) -> None:
+    spent = {"epsilon": None, "delta": 1e-5, "unit": "one institution", "mode": "central", "rounds": 3}
+    assert "this run has no guarantee.**" in model_card(private_run(tmp_path / "unbounded", **spent))
+    text = model_card(private_run(tmp_path / "unfinished"))
+    assert "computed when the run has finished" in text
+    assert "(ε, δ)" not in text
+    assert "| accuracy | test | 50.00% | 3 |" in text.splitlines()
 
 
 def test_card_of_an_unfinished_run_says_so(tmp_path: Path) -> None:
