@@ -325,5 +325,5 @@ def test_sites_that_received_other_models_sign_other_statements(sites_of: Callab
         sites[name].mask(0, VECTOR, EVEN, "round 1, train", "one" if name in "ab" else "another")
     survivors = list(sites.names)
     signatures = {name: sites[name].sign(request(survivors, 0)) for name in sites.names}
-    with pytest.raises(ProtocolError, match="2 survivors signed what d was told, 3 are needed"):
+    with pytest.raises(ProtocolError, match="2 survivors signed what this site was told, 3 are needed"):
         sites["d"].release(request(survivors, 0, signatures=signatures))
