@@ -78,7 +78,8 @@ class TrainConfig(Section):
     prox_mu: NonNegative = Field(0.0, description="FedProx: weight of half the squared distance to the start")
     client_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="clients a round")
     accuracy_threshold: Fraction = Field(
-        0.0, description="validation accuracy of the received model under which a client works longer; 0: never"
+        0.0,
+        description="validation accuracy of the received model under which a client works longer; 0: never",
     )
     extra_epochs: Annotated[int, Field(ge=0, le=1000)] = Field(
         0, description="most further local epochs of a client under the threshold"
@@ -173,7 +174,8 @@ class PrivacyConfig(Section):
     limit: Positive = Field(16384.0, description="fixed point: largest absolute value of one coordinate")
     # Sites check what the server sends by this range, so that it cannot lift the limit.
     largest_weight: Annotated[float, Field(gt=0, le=0.9)] = Field(
-        0.9, description="share in a sum beyond which a client refuses to contribute, since it would stand bare"
+        0.9,
+        description="share in a sum beyond which a client refuses to contribute, since it would stand bare",
     )
     dp: DifferentialPrivacyConfig = DifferentialPrivacyConfig()
 
