@@ -1,4 +1,8 @@
-"""The Flower ClientApp: messages in, messages out; everything else is imported when a message comes."""
+"""The Flower ClientApp: messages in, messages out; everything else is imported when a message comes.
+
+At an institution a message is handed to the site's worker, which has torch, data and models ready. Without one,
+and in simulations, it is carried out in this process.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,16 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flwr.app import Context, Error, Message
+from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 if TYPE_CHECKING:
     from client.session import Session
 
 LOGGER = logging.getLogger("fedtag")
-CLIENT_EXCEPTION = 2
 
 OpenSession = Callable[[Context], "Session"]
+CarryOut = Callable[[RecordDict, Context], RecordDict]
 
 
 def open_session(context: Context) -> Session:
@@ -31,22 +35,50 @@ def open_session(context: Context) -> Session:
     return Session(simulated_site(context.node_config, config), config)
 
 
-def client_app(opener: OpenSession) -> ClientApp:
-    """A ClientApp over the sessions that `opener` gives."""
+def in_this_process(opener: OpenSession) -> CarryOut:
+    """Carries messages out in the sessions that `opener` gives."""
+
+    def carry_out(content: RecordDict, context: Context) -> RecordDict:
+        from common.wire.codec import decode_instruction, encode
+
+        return encode(opener(context).respond(decode_instruction(content)))
+
+    return carry_out
+
+
+def at_the_site(content: RecordDict, context: Context) -> RecordDict:
+    """Have the site's worker carry out a message; do so here if there is none, or this is a simulation."""
+    from client.worker.errors import WorkerUnavailableError
+    from client.worker.settings import worker_settings
+
+    settings = worker_settings(context.node_config)
+    if settings.on and "data" in context.node_config:
+        from client.worker.handover import hand_over
+        from common.wire.envelope import opened, sealed
+
+        try:
+            return sealed(hand_over(opened(content), settings, context.node_config, context.run_config))
+        except WorkerUnavailableError as error:
+            LOGGER.warning("%s; the message is carried out without a worker", error)
+    return in_this_process(open_session)(content, context)
+
+
+def client_app(carry_out: CarryOut) -> ClientApp:
+    """A ClientApp that answers each message with what `carry_out` returns, or with an error."""
     app = ClientApp()
 
     def answer(message: Message, context: Context) -> Message:
-        from common.errors import FedtagError, ProtocolError
-        from common.wire.codec import decode_instruction, encode
+        from client.refusal import CLIENT_EXCEPTION, reason
+        from client.worker.errors import CarriedOutError
+        from common.errors import FedtagError
 
         try:
-            content = encode(opener(context).respond(decode_instruction(message.content)))
+            content = carry_out(message.content, context)
         except Exception as error:
             # An error's text may quote the institution's data: it stays in the local log.
             LOGGER.error("%s", error, exc_info=not isinstance(error, FedtagError))
-            told = f": {error}" if isinstance(error, ProtocolError) else "; the site's own log says more"
-            reason = f"{type(error).__name__}{told}"
-            return Message(Error(CLIENT_EXCEPTION, reason), reply_to=message)
+            told = error.reason if isinstance(error, CarriedOutError) else reason(error)
+            return Message(Error(CLIENT_EXCEPTION, told), reply_to=message)
         return Message(content, reply_to=message)
 
     app.train()(answer)
@@ -55,4 +87,4 @@ def client_app(opener: OpenSession) -> ClientApp:
     return app
 
 
-app = client_app(open_session)
+app = client_app(at_the_site)

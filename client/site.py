@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import ConfigError
-from common.wire.records import CLIENT_NAME
+from common.wire.names import CLIENT_NAME
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 
 from client.site import Site
+from client.worker.handover import ask
 from common.config import RunConfig
 from common.errors import DeploymentError
 from deploy.control import RunOutcome
@@ -26,6 +27,7 @@ Engine = Literal["ray", "processes"]
 NOTED = re.compile(r"fedtag WARNING: (.*)")
 REASON = re.compile(r"(?:[\w.]+\.)?(?:\w+Error|\w+Exception): (.+)")
 LOGS = "logs"
+STOP_SECONDS = 2.0
 
 
 def run_on_flower(run: PreparedRun, engine: Engine, display: Display) -> None:
@@ -53,7 +55,10 @@ def run_on_flower(run: PreparedRun, engine: Engine, display: Display) -> None:
                 federation(engine, app, home, run.sites, config) as started,
                 Follower(out, config.rounds, display.rounds),
             ):
-                outcome = started.run(config.to_flat(), heard)
+                try:
+                    outcome = started.run(config.to_flat(), heard)
+                finally:
+                    stop_workers(run.sites)
         finally:
             keep_logs(home / LOGS, out / LOGS, log)
     if not outcome.succeeded:
@@ -83,8 +88,15 @@ def node_config(site: Site) -> dict[str, str]:
         "workspace": str(site.workspace.absolute()),
         "cache": str(site.cache.absolute()),
         "device": site.device,
+        "worker": "on",
         **pinned,
     }
+
+
+def stop_workers(sites: tuple[Site, ...]) -> None:
+    """End the workers of sites in order; those that do not hear it end with the processes that started them."""
+    for site in sites:
+        ask(site.workspace, "stop", STOP_SECONDS)
 
 
 def failure(outcome: RunOutcome, log: list[str]) -> str:

@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
-from client.app import client_app
+from client.app import client_app, in_this_process
 from client.session import Session
 from common.wire.codec import Parcel, pack, pack_all
 
@@ -36,7 +36,7 @@ class InProcessGrid(Grid):
             for node in range(SERVER_NODE + 1, SERVER_NODE + 1 + len(sessions))
         }
         by_node = dict(zip(self.contexts, sessions, strict=True))
-        self.app = client_app(lambda context: by_node[context.node_id])
+        self.app = client_app(in_this_process(lambda context: by_node[context.node_id]))
         self.tap = tap
         self.replies: dict[str, Message] = {}
 

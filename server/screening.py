@@ -13,7 +13,8 @@ from common.clipping import l2_norm
 from common.errors import WireError
 from common.scores import CALIBRATION_BINS, Tally
 from common.secure.upload import Opened
-from common.wire.records import CLIENT_NAME, Instruction, Reply
+from common.wire.names import CLIENT_NAME
+from common.wire.records import Instruction, Reply
 from server.methods.registry import Agreement, TensorForm
 
 SUBSETS = ("val", "test")

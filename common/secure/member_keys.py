@@ -9,7 +9,7 @@ from common.errors import ProtocolError
 from common.secure.agreement import KEY_BYTES
 from common.secure.canonical import from_hex
 from common.secure.identity import PublicIdentity
-from common.wire.records import CLIENT_NAME
+from common.wire.names import CLIENT_NAME
 
 DIGEST_BYTES = 32
 

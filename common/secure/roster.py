@@ -9,7 +9,7 @@ import tomli_w
 
 from common.errors import ConfigError, ProtocolError
 from common.secure.identity import PublicIdentity
-from common.wire.records import CLIENT_NAME
+from common.wire.names import CLIENT_NAME
 
 
 def read_roster(path: Path) -> dict[str, PublicIdentity]:

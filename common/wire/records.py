@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
-
-SCHEMA_VERSION = 1
-
-CLIENT_NAME = re.compile(r"[\w][\w .@-]{0,63}")
-"""What a client may be called: it becomes a folder and stands in every table."""
 
 Json = Any
 

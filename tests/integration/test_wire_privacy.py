@@ -18,7 +18,8 @@ from client.session import Session
 from common.errors import WireError
 from common.models.dance import initial_dance_model
 from common.scores import CALIBRATION_BINS
-from common.wire.codec import TENSORS, Parcel, decode_instruction, decode_reply, encode, pack
+from common.wire.codec import Parcel, decode_instruction, decode_reply, encode, pack
+from common.wire.envelope import TENSORS
 from common.wire.records import Content, Instruction, Letter, Reply
 
 if TYPE_CHECKING:

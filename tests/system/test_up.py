@@ -62,7 +62,8 @@ def flower_processes(mark: str) -> list[str]:
                 found.append(" ".join(process.cmdline()))
         except psutil.Error:
             continue
-    return [command for command in found if "flower" in command or "flwr" in command]
+    marks = ("flower", "flwr", "client.worker")
+    return [command for command in found if any(mark in command for mark in marks)]
 
 
 def test_real_processes_give_the_results_of_one_process(fedtag: Fedtag, tmp_path: Path) -> None:
@@ -75,6 +76,10 @@ def test_real_processes_give_the_results_of_one_process(fedtag: Fedtag, tmp_path
     clients = [json.loads(line) for line in (folder / "many" / "clients.jsonl").read_text().splitlines()]
     assert {row["client"] for row in clients} == {"site-a", "site-b"}
     assert (folder / "many" / "report.html").is_file()
+    for site in ("site-a", "site-b"):
+        # One worker served all exchanges, and was asked to end.
+        log = (folder / "many" / "sites" / site / "worker" / "log").read_text()
+        assert (log.count("listens"), log.count("ends")) == (1, 1)
     assert flower_processes(str(tmp_path)) == []
 
 

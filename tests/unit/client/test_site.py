@@ -6,7 +6,7 @@ import pytest
 
 from client.site import Site, check_name, name_of, site_from_node_config
 from common.errors import ConfigError
-from common.wire.records import CLIENT_NAME
+from common.wire.names import CLIENT_NAME
 
 
 @pytest.mark.parametrize("name", ["a", "client-00", "Universität 3", "x@y.org", "病院", "x" * 64])
