@@ -11,6 +11,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
+from deploy.commands.certifying import certificates
 from deploy.commands.checking import doctor, list_settings, validate
 from deploy.commands.comparing import compare
 from deploy.commands.explaining import audit, report
@@ -38,7 +39,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (simulate, up, compare, validate, audit, report, predict, export, identity, doctor, demo):
+for command in (
+    simulate,
+    up,
+    compare,
+    validate,
+    audit,
+    report,
+    predict,
+    export,
+    identity,
+    certificates,
+    doctor,
+    demo,
+):
     app.command()(command)
 app.command("settings")(list_settings)
 

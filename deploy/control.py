@@ -18,6 +18,7 @@ from deploy.processes import Program
 
 _CONNECTION = "fedtag"
 _STARTED = re.compile(r"Successfully started run (\d+)")
+_REGISTERED = re.compile(r"SuperNode (\d+) registered successfully")
 _BOX = "╭╮╰╯─│ "
 
 
@@ -67,17 +68,25 @@ class Control:
         port: the SuperLink's HTTP port.
         environment: what `flower_environment` gives.
         options: further arguments of `flwr run`.
+        authority: the certificate that vouches for the SuperLink; None where it speaks in clear.
     """
 
     def __init__(
-        self, app: Path, home: Path, port: int, environment: Mapping[str, str], options: Sequence[str] = ()
+        self,
+        app: Path,
+        home: Path,
+        port: int,
+        environment: Mapping[str, str],
+        options: Sequence[str] = (),
+        authority: Path | None = None,
     ) -> None:
         self._app = app.resolve()
         self._home = home
         # Messages of Flower's command line are broken at the width of the terminal.
         self._environment = {**environment, "FLWR_HOME": str(home), "COLUMNS": "1000", "NO_COLOR": "1"}
         self._options = tuple(options)
-        connection = {"address": f"127.0.0.1:{port}", "insecure": True}
+        trust = {"insecure": True} if authority is None else {"root-certificates": str(authority.resolve())}
+        connection = {"address": f"127.0.0.1:{port}", **trust}
         settings = {"superlink": {"default": _CONNECTION, _CONNECTION: connection}}
         (home / "config.toml").write_text(tomli_w.dumps(settings), encoding="utf-8")
 
@@ -147,6 +156,23 @@ class Control:
     def stop(self, run_id: str) -> None:
         """Ask the SuperLink to end a run; a run that has ended stays as it is."""
         self._answer(["stop", run_id, _CONNECTION])
+
+    def register(self, public_key: Path) -> str:
+        """Let the SuperNode with this key take part, on a SuperLink that asks nodes for their keys.
+
+        Args:
+            public_key: a file as `ssh-keygen` writes it.
+
+        Returns:
+            its node id.
+
+        Raises:
+            DeploymentError: the key was refused, or the SuperLink does not answer.
+        """
+        text = self._answer(["supernode", "register", str(public_key), _CONNECTION])
+        if found := _REGISTERED.search(text):
+            return found[1]
+        raise DeploymentError(f"Flower refused the key {public_key}: {_plain([text])}.")
 
     def _start(self, arguments: Sequence[str]) -> Program:
         return Program(f"flwr {arguments[0]}", ["flwr", *arguments], self._environment, self._home)

@@ -15,6 +15,7 @@ from common.errors import DeploymentError
 from deploy.control import Control, RunOutcome, flower_environment
 from deploy.ports import LOOPBACK, answers, free_ports
 from deploy.processes import Program, ProgramGroup, wait_until_ready
+from deploy.transport import in_clear, secured
 
 
 class LocalFederation:
@@ -26,6 +27,7 @@ class LocalFederation:
         nodes: one mapping a SuperNode; it becomes the client's `context.node_config`.
         environment: additions to the environment of all processes.
         start_seconds: how long the processes may take until they answer.
+        tls: encrypt, and let in nodes with a registered key only; all keys are made for this federation.
     """
 
     def __init__(
@@ -35,31 +37,36 @@ class LocalFederation:
         nodes: Sequence[Mapping[str, str]],
         environment: Mapping[str, str] | None = None,
         start_seconds: float = 60.0,
+        tls: bool = False,
     ) -> None:
         self._app = app
         self._home = home.resolve()
         self._node_configs = [dict(node) for node in nodes]
         self._environment = flower_environment(environment or {})
         self._start_seconds = start_seconds
+        self._tls = tls
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             self._group = stack.enter_context(ProgramGroup(self._home))
             http_port, self._fleet_port = free_ports(2)
-            superlink = _launch_superlink(
-                self._group,
-                self._environment,
-                self._home,
-                http_port,
-                ["--fleet-api-address", f"{LOOPBACK}:{self._fleet_port}"],
+            count = len(self._node_configs)
+            self._transport = secured(self._home / "keys", count) if self._tls else in_clear(count)
+            fleet = ["--fleet-api-address", f"{LOOPBACK}:{self._fleet_port}", *self._transport.superlink]
+            superlink = _launch_superlink(self._group, self._environment, self._home, http_port, fleet)
+            self._control = Control(
+                self._app, self._home, http_port, self._environment, authority=self._transport.authority
             )
             ready = {superlink: lambda: answers(http_port) and answers(self._fleet_port)}
-            # A node retries until the SuperLink answers, so both may start at once.
-            launched = [self._launch_node(index) for index in range(len(self._node_configs))]
+            if self._transport.public_keys:
+                wait_until_ready(ready, self._start_seconds)
+                for key in self._transport.public_keys:
+                    self._control.register(key)
+            # A node retries until the SuperLink answers, so both may start at once where no key is asked for.
+            launched = [self._launch_node(index) for index in range(count)]
             wait_until_ready(ready | dict(launched), self._start_seconds)
             self._nodes = [program for program, _ in launched]
-            self._control = Control(self._app, self._home, http_port, self._environment)
             self._stack = stack.pop_all()
         return self
 
@@ -79,10 +86,11 @@ class LocalFederation:
         self._nodes[index].kill()
 
     def restart_node(self, index: int) -> None:
-        """Start a killed SuperNode again; it comes back under a new node id.
+        """Start a killed SuperNode again; it comes back under a new node id, or with a key under the same.
 
         Raises:
-            DeploymentError: it still runs, or it does not start.
+            DeploymentError: it still runs, or it does not start; one with a key is refused for about a minute
+                after it was killed, while the SuperLink believes that it is there.
         """
         if self._nodes[index].exit_code is None:
             raise DeploymentError(f"node {index} still runs: kill it before it is started again.")
@@ -97,7 +105,8 @@ class LocalFederation:
         settings = home / "node-config.toml"
         settings.write_text(tomli_w.dumps(self._node_configs[index]), encoding="utf-8")
         (port,) = free_ports(1)
-        command = ["flower-supernode", "--insecure", "--superlink", f"{LOOPBACK}:{self._fleet_port}"]
+        command = ["flower-supernode", "--superlink", f"{LOOPBACK}:{self._fleet_port}"]
+        command += self._transport.nodes[index]
         command += ["--host", LOOPBACK, "--port", str(port), "--node-config", str(settings)]
         program = self._group.launch(f"node-{index}", command, {**self._environment, "FLWR_HOME": str(home)})
         return program, lambda: answers(port)
@@ -148,7 +157,8 @@ class SimulatedFederation:
             environment = {**self._environment, "RAY_TMPDIR": scratch}
             group = stack.enter_context(ProgramGroup(self._home))
             (port,) = free_ports(1)
-            superlink = _launch_superlink(group, environment, self._home, port, ["--simulation"])
+            options = ["--insecure", "--simulation"]
+            superlink = _launch_superlink(group, environment, self._home, port, options)
             wait_until_ready({superlink: lambda: answers(port)}, self._start_seconds)
             self._control = Control(self._app, self._home, port, environment, self._options)
             self._stack = stack.pop_all()
@@ -171,5 +181,5 @@ def _launch_superlink(
 ) -> Program:
     own = home / "superlink"
     own.mkdir(parents=True, exist_ok=True)
-    command = ["flower-superlink", "--insecure", "--host", LOOPBACK, "--port", str(port), *options]
+    command = ["flower-superlink", "--host", LOOPBACK, "--port", str(port), *options]
     return group.launch("superlink", command, {**environment, "FLWR_HOME": str(own)})

@@ -22,7 +22,7 @@ from deploy.flower_app import write_app
 from deploy.following import Follower
 from deploy.simulation import PreparedRun
 
-Engine = Literal["ray", "processes"]
+Engine = Literal["ray", "processes", "tls"]
 
 NOTED = re.compile(r"fedtag WARNING: (.*)")
 REASON = re.compile(r"(?:[\w.]+\.)?(?:\w+Error|\w+Exception): (.+)")
@@ -72,8 +72,9 @@ def federation(
     cores = max(1, (os.cpu_count() or 1) // len(sites))
     environment = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(cores))}
     patience = 60.0 + 20.0 * len(sites)
-    if engine == "processes":
-        return LocalFederation(app, home, [node_config(site) for site in sites], environment, patience)
+    if engine != "ray":
+        nodes = [node_config(site) for site in sites]
+        return LocalFederation(app, home, nodes, environment, patience, tls=engine == "tls")
     gpus = 0 if config.device == "cpu" else torch.cuda.device_count()
     share = min(1.0, gpus / len(sites))
     return SimulatedFederation(app, home, len(sites), environment, client_gpus=share, start_seconds=patience)

@@ -105,8 +105,10 @@ Resume = Annotated[
         metavar="RUN_DIR", help="Go on with a stopped run, by its own settings.", rich_help_panel=RUN
     ),
 ]
-
-
+Tls = Annotated[
+    bool,
+    typer.Option("--tls", help="Encrypt, and let in registered nodes only.", rich_help_panel=RUN),
+]
 EngineChoice = Annotated[
     Engine, typer.Option(help="In this process, or Flower's Ray simulation.", rich_help_panel=RUN)
 ]

@@ -18,7 +18,7 @@ from server.progress import percentage
 from server.report.wording import duration, size
 from server.tracking.run_directory import RunDirectory
 
-Engine = Literal["inprocess", "ray", "processes"]
+Engine = Literal["inprocess", "ray", "processes", "tls"]
 
 
 def start(config: RunConfig, engine: Engine, debug: bool = False) -> Path:
@@ -56,8 +56,8 @@ def carry_out(run: PreparedRun, engine: Engine, debug: bool) -> Path:
             else:
                 run_on_flower(run, engine, shown)
     except (KeyboardInterrupt, TerminatedError):
-        command = "up" if engine == "processes" else "simulate"
-        option = " --engine ray" if engine == "ray" else ""
+        command = "up" if engine in ("processes", "tls") else "simulate"
+        option = {"ray": " --engine ray", "tls": " --tls"}.get(engine, "")
         say(notices(), f"stopped; go on with: fedtag {command} --resume {out}{option}", "yellow")
         raise
     return out

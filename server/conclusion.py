@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import resource
 import statistics
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -85,8 +87,17 @@ def summarise(
         seconds=sum(seconds),
         seconds_per_round=statistics.median(seconds) if seconds else None,
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        versions={"python": platform.python_version()} | {name: metadata.version(name) for name in PACKAGES},
+        versions={"python": platform.python_version(), **installed_versions(PACKAGES)},
     )
+
+
+def installed_versions(packages: Sequence[str]) -> dict[str, str]:
+    """Releases of those packages that this machine has; a server needs no encoder."""
+    found: dict[str, str] = {}
+    for name in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def weights_lag(config: RunConfig) -> int | None:

@@ -27,6 +27,7 @@ from deploy.options import (
     Settings,
     Split,
     Summaries,
+    Tls,
     named_options,
 )
 
@@ -94,12 +95,14 @@ def up(
     device: Device = None,
     deadline: Deadline = None,
     resume: Resume = None,
+    tls: Tls = False,
     debug: Debug = False,
 ) -> None:
     """Run the same federation as real Flower processes on loopback.
 
     Starts one SuperLink and one SuperNode a client, which speak gRPC, and stops them at the end. Reads and
-    writes what `simulate` does; the processes' logs go to logs/ in the run directory.
+    writes what `simulate` does; the processes' logs go to logs/ in the run directory. With --tls they encrypt and
+    know each other by keys, as between machines: certificates are made for the run and removed with it.
 
     Example: `fedtag up --method fedavg --data site-a --data site-b --rounds 20`
     """
@@ -118,7 +121,7 @@ def up(
         device,
         deadline,
     )
-    _run("processes", resume, config, given, settings or [], debug)
+    _run("tls" if tls else "processes", resume, config, given, settings or [], debug)
 
 
 def demo(

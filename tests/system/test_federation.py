@@ -150,6 +150,20 @@ def test_local_federation_echoes_fails_and_ends(toy: Path, home: Path) -> None:
     assert not any(is_alive(pid) for pid in helpers)
 
 
+def test_encrypted_federation_knows_its_nodes(toy: Path, home: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    with LocalFederation(toy, home, [{"site": "a"}], tls=True) as federation:
+        assert federation.run({"nodes": 1}, lines.append).succeeded
+        assert [reply["node"]["site"] for reply in replies(lines)] == ["a"]
+        assert "insecure" not in (home / "logs" / "node-0.log").read_text()
+        no_key = tmp_path / "no.pub"
+        no_key.write_text("no key")
+        with pytest.raises(DeploymentError, match=r"Flower refused the key .*no\.pub"):
+            federation._control.register(no_key)
+        with pytest.raises(DeploymentError, match=r"Flower refused the key .*node-0\.pub.*already"):
+            federation._control.register(home / "keys" / "server" / "institutions" / "node-0.pub")
+
+
 def test_interrupt_stops_the_run_and_a_killed_node_returns(toy: Path, home: Path) -> None:
     class InterruptError(KeyboardInterrupt):
         pass

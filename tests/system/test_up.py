@@ -83,6 +83,19 @@ def test_real_processes_give_the_results_of_one_process(fedtag: Fedtag, tmp_path
     assert flower_processes(str(tmp_path)) == []
 
 
+def test_encrypted_processes_give_the_same_results(fedtag: Fedtag, tmp_path: Path) -> None:
+    fedtag("simulate", "one", "--rounds", 2)
+    fedtag("up", "encrypted", "--rounds", 2, "--tls")
+    folder = tmp_path / "a folder"
+    assert_same_results(folder / "one", folder / "encrypted")
+    logs = [path.read_text() for path in (folder / "encrypted" / "logs").glob("node-*.log")]
+    assert len(logs) == 2
+    # Flower warns where a program speaks in clear.
+    assert not any("insecure" in text for text in logs)
+    assert not list((folder / "encrypted").rglob("*.key"))
+    assert flower_processes(str(tmp_path)) == []
+
+
 def test_stopped_federation_leaves_no_process(fedtag: Fedtag, tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     command = [sys.executable, "-m", "deploy.cli", "up", "--method", "fedavg", "--data", "site-a"]

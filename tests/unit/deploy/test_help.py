@@ -22,6 +22,7 @@ COMMANDS = (
     "predict",
     "export",
     "identity",
+    "certificates",
     "doctor",
     "settings",
     "demo",
