@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from common.robust_rules import fewest_clients
+from common.secure.shares import threshold
 
 if TYPE_CHECKING:
     from common.config import RunConfig
@@ -36,10 +37,11 @@ def _rules(config: RunConfig) -> list[str]:
             f"aggregation.hostile has no meaning with rule = {aggregation.rule}: use krum, multi-krum or bulyan"
         )
     needed = fewest_clients(aggregation.rule, aggregation.hostile, aggregation.trim)
-    if config.clients < needed and config.method not in METHODS_WITHOUT_SUMS:
+    training = max(1, round(config.train.client_fraction * config.clients))
+    if training < needed and config.method not in METHODS_WITHOUT_SUMS:
         wrong.append(
             f"aggregation.rule = {aggregation.rule} with aggregation.hostile = {aggregation.hostile} needs at least "
-            f"{needed} clients, there are {config.clients}: add clients, or set rule = mean"
+            f"{needed} clients a round, there are {training}: add clients, or set rule = mean"
         )
     if config.train.extra_epochs and not config.train.accuracy_threshold:
         wrong.append("train.extra-epochs needs train.accuracy-threshold, under which a client works longer")
@@ -87,6 +89,16 @@ def _secure(config: RunConfig) -> list[str]:
             f"aggregation.weights = {aggregation.weights} are made of what privacy.hide-statistics hides: "
             "set aggregation.weights = uniform"
         )
+    if privacy.largest_weight * config.clients < 1:
+        wrong.append(
+            f"privacy.largest-weight = {privacy.largest_weight:g} is less than an equal share of "
+            f"{config.clients} clients: set it to {1 / max(config.clients, 1):.3g} at least"
+        )
+    if privacy.hide_statistics and privacy.scale_bits < 36:
+        wrong.append(
+            f"privacy.scale-bits = {privacy.scale_bits} would round hidden losses and confidences: "
+            "set it to 36 at least"
+        )
     if config.clients * privacy.limit * 2.0**privacy.scale_bits >= 2.0**63:
         wrong.append(
             f"{config.clients} clients, privacy.limit {privacy.limit:g} and privacy.scale-bits {privacy.scale_bits} "
@@ -125,4 +137,15 @@ def _differential(config: RunConfig) -> list[str]:
             "distributed noise protects from the server, which must then see sums only: set "
             "privacy.secure-aggregation and privacy.hide-statistics = true, or privacy.dp.mode = central"
         )
+    if dp.mode == "distributed" and config.clients >= 2:
+        if dp.colluders >= threshold(config.clients):
+            wrong.append(
+                f"privacy.dp.colluders = {dp.colluders} leaves no honest noise in a sum of "
+                f"{threshold(config.clients)} clients: lower it, or add clients"
+            )
+        if 6 * dp.noise * dp.clip > privacy.limit:
+            wrong.append(
+                f"noise of {dp.noise:g} clips of {dp.clip:g} would go beyond privacy.limit = {privacy.limit:g}: "
+                "lower privacy.dp.noise or clip, or raise the limit and lower scale-bits"
+            )
     return wrong

@@ -133,13 +133,18 @@ class RunConfig(Section):
 
 
 def flatten(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested tables as one table of dotted keys."""
+    """Nested tables as one table of dotted keys.
+
+    Raises:
+        ConfigError: a key stands twice, once as a table and once dotted, so that one of them would be lost.
+    """
     flat: dict[str, Any] = {}
     for key, value in nested.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
+        inner = flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+        twice = sorted(flat.keys() & inner.keys())
+        if twice:
+            raise ConfigError(f"setting '{twice[0]}' stands twice, dotted and in a table: keep one of them")
+        flat |= inner
     return flat
 
 

@@ -11,7 +11,7 @@ METHODS_DEFAULT = -1.0
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
 
 
 class Section(BaseModel):
@@ -171,7 +171,9 @@ class PrivacyConfig(Section):
     scale_bits: Annotated[int, Field(ge=20, le=52)] = Field(
         40, description="fixed point: binary digits after the point"
     )
-    limit: Positive = Field(16384.0, description="fixed point: largest absolute value of one coordinate")
+    limit: Annotated[float, Field(ge=1)] = Field(
+        16384.0, description="fixed point: largest absolute value of one coordinate"
+    )
     # Sites check what the server sends by this range, so that it cannot lift the limit.
     largest_weight: Annotated[float, Field(gt=0, le=0.9)] = Field(
         0.9,

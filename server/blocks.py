@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 
 from common.config import RunConfig
@@ -32,6 +33,7 @@ class Blocks:
         self.phases = phases
         self.standing = standing
         self.sums = config.privacy.block_rounds
+        self.fewest = max(2, math.ceil(config.exchange.quorum * config.clients))
         self.keys: dict[str, PublicIdentity] = {}
         self.train_nodes: dict[str, int] = {}
         self.letters: dict[str, tuple[Letter, ...]] = {}
@@ -59,8 +61,9 @@ class Blocks:
         return self.block, index, online
 
     def given_up(self) -> None:
-        """Another attempt needs other masks, and perhaps without those who are gone."""
+        """Another attempt needs other masks, perhaps without those who are gone, and perhaps other keys of some."""
         self.block = None
+        self.keys.clear()
 
     @property
     def absent(self) -> Mapping[str, str]:
@@ -92,10 +95,12 @@ class Blocks:
             raise QuorumError(f"the masks of {owner} could not be taken off a sum, since {why}")
 
     def note_sizes(self, client: str, reply: Reply) -> None:
-        """Remember how many training nodes a client has, where that is told."""
-        sizes = reply.content.values.get("sizes")
-        if sizes is not None:
-            self.train_nodes[client] = sizes["train_nodes"]
+        """Remember how many training nodes a client has; where that is hidden, only whether it has any."""
+        values = reply.content.values
+        if "sizes" in values:
+            self.train_nodes[client] = values["sizes"]["train_nodes"]
+        elif "trains" in values:
+            self.train_nodes[client] = int(values["trains"] is True)
 
     def _introduced(self, turn: Turn) -> list[int]:
         """The nodes that are online; those that have not said who they are, or have no keys yet, are asked."""
@@ -120,8 +125,11 @@ class Blocks:
         named = {node: self.phases.names.get(node, "") for node in online}
         names = {node: name for node, name in named.items() if name in self.keys and name not in self.barred}
         asked = {name: self.keys[name] for name in names.values()}
-        if len(asked) < 2:
-            raise QuorumError(f"{len(asked)} client is online, and its sum would be its own update")
+        if len(asked) < self.fewest:
+            raise QuorumError(
+                f"{len(asked)} clients can take part in a sum, {self.fewest} must (exchange.quorum of clients): "
+                "start the others, or lower the quorum"
+            )
         plan = Block.planned(self.standing.run, self.sums, asked)
         replies, failures = self.phases.run(
             turn,
@@ -130,6 +138,9 @@ class Blocks:
             lambda client: Content({}, {SHARES: plan.as_json()}),
             wanted=plan.threshold,
         )
+        for client in failures:
+            # It may have other keys now, so that it is asked for them again.
+            self.keys.pop(client, None)
         members, letters = {}, dict[str, list[Letter]]()
         for client, reply in replies.items():
             try:

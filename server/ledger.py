@@ -24,6 +24,7 @@ COMMON_KINDS: Mapping[str, Kind] = {
     "statistics": Kind("mean predicted class distribution, norm of attention, validation accuracy"),
     "masked": Kind("the update and what is hidden with it, under masks that only sums lose", "masked"),
     KEYS: Kind("public keys"),
+    "trains": Kind("whether the client has any training node"),
     SHARES: Kind(
         "who is asked, public keys and commitments of coming masks; in letters, sealed shares of secrets"
     ),

@@ -133,10 +133,8 @@ class MaskedSums:
         return Layout(update, (*paths, *local), len(self.standing.agreement.classes), True)
 
     def _weights(self, block: Block, statistics: Mapping[str, Any]) -> dict[str, float]:
-        """w_i of every member, sum 1; equal ones where nobody can train, or counts are hidden."""
+        """w_i of every member, sum 1; zero for those that cannot train, equal ones where nobody can."""
         equal = dict.fromkeys(sorted(block.members), 1 / len(block.members))
-        if self.hidden:
-            return equal
         known = {client: self.blocks.train_nodes.get(client, 0) for client in block.members}
         weights = self.aggregation.weights(known, statistics)
         return {client: weights.get(client, 0.0) for client in equal} if weights else equal

@@ -108,9 +108,10 @@ class Phases:
         deadline = settings.first_deadline if turn.number == 1 else settings.deadline
         if asked is None:
             asked = participants(self.online(), self.names, self.config, turn.number, phase, turn.due)
-        attempts = 1 if wanted is not None else settings.retries + 1
+        once = wanted is not None
+        attempts = 1 if once else settings.retries + 1
         if wanted is None:
-            wanted = max(1, math.ceil(settings.quorum * len(asked)), self._fewest(phase))
+            wanted = max(1, math.ceil(settings.quorum * len(asked)), self.fewest if phase.sums else 1)
         usable: dict[str, Reply] = {}
         failures: dict[str, str] = {}
         for _ in range(attempts):
@@ -139,15 +140,19 @@ class Phases:
                 if node in online and self.names.get(node) not in usable
             }
         reasons = "; ".join(f"{client}: {reason}" for client, reason in sorted(failures.items()))
+        missed = f"{len(usable)} clients answered, {wanted} are needed ({reasons})"
+        if once:
+            raise QuorumError(missed)
         raise QuorumError(
-            f"round {turn.number} stopped: {len(usable)} clients answered, {wanted} are needed ({reasons}). "
+            f"round {turn.number} stopped: {missed}. "
             f"Complete rounds are safe: continue with --resume {self.directory.path}"
         )
 
-    def _fewest(self, phase: Phase) -> int:
-        """A robust rule cannot outvote anybody with fewer updates."""
+    @property
+    def fewest(self) -> int:
+        """The updates that the rule needs, because it cannot outvote anybody with fewer."""
         rule = self.config.aggregation
-        return fewest_clients(rule.rule, rule.hostile, rule.trim) if phase.sums else 1
+        return fewest_clients(rule.rule, rule.hostile, rule.trim)
 
     def _instruction(
         self,

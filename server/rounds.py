@@ -147,7 +147,7 @@ class Rounds:
             return self._run()
 
     def _run(self) -> Summary:
-        spent(self.config, self.config.rounds, 0)
+        self._announce_privacy()
         restored = Standing.resumed(self.checkpoints, self.directory)
         if restored is not None:
             self.standing, note = restored
@@ -176,6 +176,16 @@ class Rounds:
         for reply in outcome.replies.values():
             self.standing.count_tokens(reply.content.values.get("tokens", {}))
         return conclude(self.directory, self.config, self.method, self.standing, self.closing.traffic)
+
+    def _announce_privacy(self) -> None:
+        """Say what the noise will guarantee before any work is done, and fail where that cannot be computed."""
+        guarantee = spent(self.config, self.config.rounds, 0)
+        if guarantee is not None:
+            bound = guarantee["epsilon"]
+            self.progress.note(
+                f"differential privacy: epsilon {'without bound' if bound is None else f'{bound:.3g}'} at delta "
+                f"{guarantee['delta']:g} after {self.config.rounds} rounds, for {guarantee['unit']}"
+            )
 
     def _sums(self) -> Sums:
         if not self.config.privacy.secure_aggregation:

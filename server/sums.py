@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from common.errors import QuorumError
 from common.wire.records import Reply
 from server.methods.registry import Phase
 from server.phases import Phases, Turn
@@ -73,6 +74,7 @@ class PlainSums:
             client: reply.content.values.get("training", {}).get("normaliser", 0.0)
             for client, reply in contributions.items()
         }
+        self._require(turn, len(weights))
         step, weights = self.aggregation.combined(updates, weights, normalisers)
         turn.seconds["aggregate"] = turn.seconds.get("aggregate", 0.0) + time.monotonic() - before
         return Outcome(
@@ -83,6 +85,16 @@ class PlainSums:
             replies,
             contributed(contributions, counted, statistics),
         )
+
+    def _require(self, turn: Turn, updates: int) -> None:
+        """Stop before a robust rule would have to work with fewer updates than it can."""
+        needed = self.phases.fewest
+        if 0 < updates < needed:
+            raise QuorumError(
+                f"round {turn.number} stopped: {updates} clients sent an update, "
+                f"aggregation.rule = {self.aggregation.config.aggregation.rule} needs {needed}. "
+                f"Complete rounds are safe: continue with --resume {self.phases.directory.path}"
+            )
 
 
 def sizes_of(reply: Reply) -> Mapping[str, int]:

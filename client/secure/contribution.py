@@ -55,9 +55,11 @@ def answered(instruction: Instruction, session: Session) -> Content:
     request = instruction.content.values.get(instruction.phase)
     match instruction.phase:
         case phase if phase == KEYS:
+            # A sum in which one site alone has an update must be known before it is opened.
+            trains = bool(session.graph.train_mask.any())
             hidden = session.config.privacy.hide_statistics
-            sizes = {} if hidden else {"sizes": session.sizes}
-            return Content({}, {KEYS: member.keys(), **sizes})
+            told = {"trains": trains} if hidden else {"sizes": session.sizes}
+            return Content({}, {KEYS: member.keys(), **told})
         case phase if phase == SHARES:
             published, letters = member.set_up(request)
             return Content({}, {SHARES: published}, letters)

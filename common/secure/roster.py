@@ -21,7 +21,7 @@ def read_roster(path: Path) -> dict[str, PublicIdentity]:
         ConfigError: the file cannot be read, or an entry is wrong; it says which and what to do.
     """
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"the roster {path} cannot be read ({error}): name an existing file") from error
     except ValueError as error:  # neither UTF-8 nor TOML

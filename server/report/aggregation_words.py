@@ -109,7 +109,8 @@ def _masks(settings: Mapping[str, Any]) -> list[str]:
         return ["The server sees each client's update in clear"]
     return [
         "Clients mask their updates: the server learns their weighted sum and no single one (secure aggregation)",
-        "Sites pin each other's keys in a roster and sign the list of survivors: a server that lies is found out"
+        "Sites pin each other's keys in a roster and sign members, weights and survivors: a server that tells them "
+        "different things is found out"
         if settings.get("privacy.roster")
         else "Without a roster the server is trusted to relay the clients' keys unchanged",
         "Scores, losses and counts of nodes are summed under the masks, too"

@@ -66,6 +66,12 @@ class Aggregation:
         if settings.rule == "mean":
             return weighted_mean(kept, weights), weights
         step = combine_by_rule(settings.rule, kept, settings.hostile, settings.trim)
+        if settings.rule == "krum":
+            # It takes one client's update as it is.
+            chosen = [
+                c for c, one in sorted(kept.items()) if all(one[name].equal(step[name]) for name in step)
+            ]
+            return step, {chosen[0]: 1.0} if chosen else weights
         return step, dict.fromkeys(weights, 1 / len(weights))
 
     def moved(
