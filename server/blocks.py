@@ -61,9 +61,8 @@ class Blocks:
         return self.block, index, online
 
     def given_up(self) -> None:
-        """Another attempt needs other masks, perhaps without those who are gone, and perhaps other keys of some."""
+        """Another attempt needs other masks, and perhaps without those who are gone."""
         self.block = None
-        self.keys.clear()
 
     @property
     def absent(self) -> Mapping[str, str]:
@@ -131,15 +130,17 @@ class Blocks:
                 "start the others, or lower the quorum"
             )
         plan = Block.planned(self.standing.run, self.sums, asked)
-        replies, failures = self.phases.run(
-            turn,
-            DEAL_SHARES,
-            dict.fromkeys(names, DEAL_SHARES),
-            lambda client: Content({}, {SHARES: plan.as_json()}),
-            wanted=plan.threshold,
-        )
+        asked_nodes = dict.fromkeys(names, DEAL_SHARES)
+        request = Content({}, {SHARES: plan.as_json()})
+        try:
+            replies, failures = self.phases.run(
+                turn, DEAL_SHARES, asked_nodes, lambda client: request, wanted=plan.threshold
+            )
+        except QuorumError:
+            # Who refuses may have other keys than those it was asked with.
+            self.keys.clear()
+            raise
         for client in failures:
-            # It may have other keys now, so that it is asked for them again.
             self.keys.pop(client, None)
         members, letters = {}, dict[str, list[Letter]]()
         for client, reply in replies.items():

@@ -136,7 +136,7 @@ def test_nothing_of_a_single_client_is_told_when_statistics_are_hidden(
 ) -> None:
     run = once({"method": method, **HIDDEN})
     allowed = {
-        "keys": {"keys", "introduction", "seconds"},
+        "keys": {"keys", "trains", "introduction", "seconds"},
         "shares": {"shares", "seconds"},
         "train": {"seconds"},
         "close": {"seconds"},
@@ -453,7 +453,7 @@ def test_a_lonely_client_never_uploads(tiny: Tiny) -> None:
         SECURE, clients=2, online=lambda exchange: ["site-0", "site-1"] if exchange < 5 else ["site-0"]
     )
     assert run.summary is None
-    assert "1 client is online, and its sum would be its own update" in str(run.error)
+    assert "1 clients can take part in a sum, 2 must" in str(run.error)
     assert [reply.round for reply in run.replies("train")] == [1, 1, 2]
 
 
@@ -735,3 +735,26 @@ def test_a_sum_needs_a_whole_request(tiny: Tiny) -> None:
         assert not any(reply.client == "site-0" for reply in run.replies("train"))
         (failed,) = (row["failed"] for row in run.lines("clients") if row["failed"])
         assert "ProtocolError" in failed or "WireError" in failed
+
+
+@pytest.mark.parametrize("settings", [SECURE, HIDDEN])
+def test_one_site_alone_with_an_update_is_not_summed(tiny: Tiny, settings: Settings) -> None:
+    run = tiny(settings, idle=[0, 2])
+    assert run.summary is None
+    assert "site-1 has 1.000 of the weight of 3 members" in str(run.error)
+
+
+def test_a_site_with_new_keys_is_asked_for_them(tiny: Tiny) -> None:
+    place = tiny.new_place()
+    names = [f"site-{number}" for number in range(4)]
+
+    def online(exchange: int) -> list[str]:
+        if exchange == 7:  # in the third round, before its new block
+            (place / "site-1" / "keys" / "identity.key").unlink()
+        return names
+
+    run = tiny({**SECURE, "privacy.block-rounds": 2, "rounds": 6}, clients=4, place=place, online=online)
+    assert run.error is None
+    assert "ask for its keys again" in run.notes
+    weights = {row["round"]: row["weight"] for row in run.lines("clients") if row["client"] == "site-1"}
+    assert [bool(weights[number]) for number in range(1, 7)] == [True, True, False, False, True, True]

@@ -43,8 +43,33 @@ REFUSED: dict[str, tuple[Settings, str, Settings]] = {
     ),
     "too few for the median": (
         {"aggregation.rule": "median", "clients": 2},
-        "needs at least 3 clients, there are 2",
+        "needs at least 3 clients a round, there are 2",
         {"clients": 3},
+    ),
+    "too few a round for the median": (
+        {"aggregation.rule": "median", "train.client-fraction": 0.4},
+        "needs at least 3 clients a round, there are 2",
+        {"train.client-fraction": 0.6},
+    ),
+    "coarse hidden numbers": (
+        {**HIDDEN, "privacy.scale-bits": 35},
+        "privacy.scale-bits = 35 would round hidden losses",
+        {"privacy.scale-bits": 36},
+    ),
+    "a weight below an equal share": (
+        {**SECURE, "privacy.largest-weight": 0.1},
+        "less than an equal share of 5 clients: set it to 0.2 at least",
+        {"privacy.largest-weight": 0.2},
+    ),
+    "nobody honest left": (
+        {**HIDDEN, "privacy.dp.mode": "distributed", "privacy.dp.colluders": 4},
+        "leaves no honest noise in a sum of 4 clients",
+        {"privacy.dp.colluders": 3},
+    ),
+    "noise beyond the limit": (
+        {**HIDDEN, "privacy.dp.mode": "distributed", "privacy.dp.noise": 3000.0},
+        "would go beyond privacy.limit = 16384",
+        {"privacy.dp.noise": 100.0},
     ),
     "too few for trimming": (
         {"aggregation.rule": "trimmed-mean", "clients": 2},
@@ -53,12 +78,12 @@ REFUSED: dict[str, tuple[Settings, str, Settings]] = {
     ),
     "too few for krum": (
         {"aggregation.rule": "krum", "aggregation.hostile": 2},
-        "needs at least 7 clients, there are 5",
+        "needs at least 7 clients a round, there are 5",
         {"clients": 7},
     ),
     "too few for bulyan": (
         {"aggregation.rule": "bulyan", "aggregation.hostile": 1, "clients": 6},
-        "needs at least 7 clients, there are 6",
+        "needs at least 7 clients a round, there are 6",
         {"clients": 7},
     ),
     "extra epochs without a threshold": (
@@ -202,7 +227,8 @@ def test_every_message_names_settings_that_exist(name: str) -> None:
         {"aggregation.weights": "distribution-aware", "aggregation.normalise": "fednova"},
         {**CENTRAL, "aggregation.server-optimiser": "momentum"},
         {"method": "isolated", "aggregation.rule": "krum", "clients": 1},
-        {"train.client-fraction": 0.5, "aggregation.rule": "median"},
+        {"train.client-fraction": 0.6, "aggregation.rule": "median"},
+        {**HIDDEN, "privacy.scale-bits": 36},
     ],
 )
 def test_what_goes_together_is_let_pass(settings: Settings) -> None:
@@ -223,7 +249,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
             }
         )
     sentences = str(error.value).splitlines()
-    assert len(sentences) == len(set(sentences)) == 8
+    assert len(sentences) == len(set(sentences)) == 9
     assert all(sentence[-1] != "." for sentence in sentences)
 
 

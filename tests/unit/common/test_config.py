@@ -162,3 +162,12 @@ def test_settings_are_frozen() -> None:
     config = RunConfig.from_flat({})
     with pytest.raises(ValueError, match="frozen"):
         config.rounds = 3
+
+
+def test_a_key_that_stands_twice_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"setting 'privacy.roster' stands twice, dotted and in a table"):
+        flatten({"privacy.roster": True, "privacy": {"roster": False}})
+    assert flatten({"privacy": {"roster": True, "dp": {"mode": "off"}}}) == {
+        "privacy.roster": True,
+        "privacy.dp.mode": "off",
+    }

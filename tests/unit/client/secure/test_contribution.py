@@ -302,7 +302,9 @@ def test_keys_come_with_counts_of_nodes_unless_these_are_hidden(room: Callable[.
     told = room(SECURE).ask("site-0", KEYS)
     assert told.values.keys() == {KEYS, "sizes"}
     assert told.values["sizes"]["nodes"] == 30
-    assert room(HIDDEN).ask("site-0", KEYS).values.keys() == {KEYS}
+    hidden = room(HIDDEN).ask("site-0", KEYS).values
+    assert hidden.keys() == {KEYS, "trains"}
+    assert hidden["trains"] is True
     with pytest.raises(ProtocolError, match="exchange 'other' is unknown here"):
         room(SECURE).ask("site-0", "other")
 
