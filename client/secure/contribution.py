@@ -52,22 +52,21 @@ def answered(instruction: Instruction, session: Session) -> Content:
     if not session.config.privacy.secure_aggregation:
         raise ProtocolError("this run has no secure aggregation: set privacy.secure-aggregation = true")
     member = site_member(session.site, session.config, instruction.run)
-    request = instruction.content.values.get(instruction.phase)
-    match instruction.phase:
-        case phase if phase == KEYS:
-            # A sum in which one site alone has an update must be known before it is opened.
-            trains = bool(session.graph.train_mask.any())
-            hidden = session.config.privacy.hide_statistics
-            told = {"trains": trains} if hidden else {"sizes": session.sizes}
-            return Content({}, {KEYS: member.keys(), **told})
-        case phase if phase == SHARES:
-            published, letters = member.set_up(request)
-            return Content({}, {SHARES: published}, letters)
-        case phase if phase == SIGN:
-            return Content({}, {SIGN: member.sign(request)})
-        case phase if phase == UNMASK:
-            return Content({}, {UNMASK: member.release(request)})
-    raise ProtocolError(f"exchange '{instruction.phase}' is unknown here: install the same fedtag")
+    phase, request = instruction.phase, instruction.content.values.get(instruction.phase)
+    if phase == KEYS:
+        # A sum in which one site alone has an update must be known before it is opened.
+        trains = bool(session.graph.train_mask.any())
+        hidden = session.config.privacy.hide_statistics
+        told = {"trains": trains} if hidden else {"sizes": session.sizes}
+        return Content({}, {KEYS: member.keys(), **told})
+    if phase == SHARES:
+        published, letters = member.set_up(request)
+        return Content({}, {SHARES: published}, letters)
+    if phase == SIGN:
+        return Content({}, {SIGN: member.sign(request)})
+    if phase == UNMASK:
+        return Content({}, {UNMASK: member.release(request)})
+    raise ProtocolError(f"exchange '{phase}' is unknown here: install the same fedtag")
 
 
 def guarded(content: Content, instruction: Instruction, session: Session) -> Content:
