@@ -13,6 +13,7 @@ from torch import Tensor
 
 from client.data.folder import read_folder
 from client.data.text_graph import TextGraph
+from client.mailbox import Mailbox
 from client.methods.registry import client_method
 from client.secure.contribution import answered, guarded
 from client.site import Site
@@ -23,6 +24,7 @@ from client.text.node_texts import text_bank
 from client.train.threads import limited_threads
 from common.config import RunConfig
 from common.graph import Adjacency, Graph
+from common.secure.letters import UNOPENED
 from common.secure.phases import PROTOCOL
 from common.wire.records import Content, Instruction, Reply
 
@@ -58,26 +60,45 @@ class Session:
         self.timings: dict[str, float] = {}
         self.encoded: dict[str, int] = {"chunks": 0, "tokens": 0}
         self._instruction: Instruction | None = None
+        self._mailbox: Mailbox | None = None
         self._kept: dict[str, object] = {}
 
     def respond(self, instruction: Instruction) -> Reply:
         """Carry out an instruction of the run's method."""
         self.timings = {}
         self._instruction = instruction
+        self._mailbox = None
         if instruction.phase in PROTOCOL:
             content = answered(instruction, self)
         else:
             method = client_method(self.config.method)
             with limited_threads(self.graph.x.numel()):
                 content = guarded(method.respond(instruction, self), instruction, self)
-        values = dict(content.values)
+        values, letters = dict(content.values), content.letters
+        if self._mailbox is not None:
+            letters += tuple(self._mailbox.outgoing)
+            if self._mailbox.unopened:
+                values[UNOPENED] = list(self._mailbox.unopened)
+            self._mailbox.close()
         values["seconds"] = {phase: round(seconds, 6) for phase, seconds in self.timings.items()}
         if instruction.content.values.get("introduce"):
             values["introduction"] = self.introduction()
-        content = Content(content.tensors, values, content.letters)
+        content = Content(content.tensors, values, letters)
         return Reply(
             instruction.run, instruction.step, instruction.round, instruction.phase, self.site.name, content
         )
+
+    @property
+    def mailbox(self) -> Mailbox:
+        """The letters of this exchange: what peers sent, and what goes to them with the reply.
+
+        Raises:
+            ProtocolError: the phase has no letters, or the server tells wrong keys.
+        """
+        if self._mailbox is None:
+            largest = self.config.exchange.max_message_mb * 2**20
+            self._mailbox = Mailbox(self.site, self._current(), largest)
+        return self._mailbox
 
     def progress(self, what: str) -> Progress | None:
         """A callback with (done, total) for one kind of long work; None if nobody listens."""

@@ -50,6 +50,11 @@ class Site:
         return self.workspace / "keys"
 
     @property
+    def letters(self) -> Path:
+        """The folder of what the site remembers of letters from its peers."""
+        return self.workspace / "letters"
+
+    @property
     def secrets(self) -> Path:
         """The folder of what the site holds for secure sums."""
         return self.workspace / "secure"

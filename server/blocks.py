@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from common.config import RunConfig
 from common.errors import ProtocolError, QuorumError
 from common.secure.block import Block
-from common.secure.identity import PublicIdentity
-from common.secure.phases import KEYS, SHARES
+from common.secure.phases import SHARES
 from common.secure.upload import UNREAD
 from common.wire.records import Content, Letter, Reply
 from server.methods.registry import Phase
 from server.phases import Phases, Turn
 from server.standing import Standing
 
-ASK_KEYS = Phase(KEYS, "clients say who they are and which keys they have; once a run, and for newcomers")
 DEAL_SHARES = Phase(SHARES, "clients prepare the secrets of a block of sums and deal shares of them")
 
 
@@ -34,17 +33,16 @@ class Blocks:
         self.standing = standing
         self.sums = config.privacy.block_rounds
         self.fewest = max(2, math.ceil(config.exchange.quorum * config.clients))
-        self.keys: dict[str, PublicIdentity] = {}
+        self.directory = phases.peers
         self.train_nodes: dict[str, int] = {}
         self.letters: dict[str, tuple[Letter, ...]] = {}
         self.joined: set[str] = set()
         self.unread: dict[str, frozenset[str]] = {}
         self.block: Block | None = None
         self.next = 0
-        # Why clients have no part: in any block from now on, in the current one, in the current sum.
+        # Why clients have no part: in any block from now on, in the current one.
         self.barred: dict[str, str] = {}
         self.outside: dict[str, str] = {}
-        self.unknown: dict[str, str] = {}
         self.warned = False
 
     def begun(self, turn: Turn) -> tuple[Block, int, list[int]]:
@@ -54,7 +52,10 @@ class Blocks:
             QuorumError: too few clients answered, or take part.
             ProtocolError: their keys make no block.
         """
-        online = self._introduced(turn)
+        online = self.directory.completed(self.phases, turn)
+        for client, told in self.directory.told.items():
+            if client not in self.train_nodes:
+                self.note_sizes(client, told)
         if self.block is None or self.next >= self.block.sums:
             self.block = self._prepared(turn, online)
         index, self.next = self.next, self.next + 1
@@ -67,7 +68,7 @@ class Blocks:
     @property
     def absent(self) -> Mapping[str, str]:
         """Why clients have no part in the current sum."""
-        return {**self.outside, **self.unknown}
+        return {**self.outside, **self.directory.unknown}
 
     def welcome(self, contributions: Mapping[str, Reply]) -> None:
         """Note who joined with its upload, and whose letters could not be read.
@@ -93,37 +94,19 @@ class Blocks:
                 self.barred[owner] = why
             raise QuorumError(f"the masks of {owner} could not be taken off a sum, since {why}")
 
-    def note_sizes(self, client: str, reply: Reply) -> None:
+    def note_sizes(self, client: str, values: Mapping[str, Any]) -> None:
         """Remember how many training nodes a client has; where that is hidden, only whether it has any."""
-        values = reply.content.values
         if "sizes" in values:
             self.train_nodes[client] = values["sizes"]["train_nodes"]
         elif "trains" in values:
             self.train_nodes[client] = int(values["trains"] is True)
 
-    def _introduced(self, turn: Turn) -> list[int]:
-        """The nodes that are online; those that have not said who they are, or have no keys yet, are asked."""
-        online = self.phases.online()
-        unknown = [node for node in online if self.phases.names.get(node) not in self.keys]
-        self.unknown = {}
-        if unknown:
-            wanted = 0 if self.keys else None
-            asked = dict.fromkeys(unknown, ASK_KEYS)
-            replies, self.unknown = self.phases.run(turn, ASK_KEYS, asked, wanted=wanted)
-            for client, reply in replies.items():
-                try:
-                    self.keys[client] = PublicIdentity.from_json(reply.content.values.get(KEYS), client)
-                except ProtocolError as error:
-                    self.phases.progress.note(f"{client} takes no part in sums: {error}")
-                    self.unknown[client] = str(error)
-                self.note_sizes(client, reply)
-        return online
-
     def _prepared(self, turn: Turn, online: list[int]) -> Block:
         """A new block with everybody who is online, has keys, and is not left out for good."""
         named = {node: self.phases.names.get(node, "") for node in online}
-        names = {node: name for node, name in named.items() if name in self.keys and name not in self.barred}
-        asked = {name: self.keys[name] for name in names.values()}
+        keys = self.directory.keys
+        names = {node: name for node, name in named.items() if name in keys and name not in self.barred}
+        asked = {name: keys[name] for name in names.values()}
         if len(asked) < self.fewest:
             raise QuorumError(
                 f"{len(asked)} clients can take part in a sum, {self.fewest} must (exchange.quorum of clients): "
@@ -138,10 +121,10 @@ class Blocks:
             )
         except QuorumError:
             # Who refuses may have other keys than those it was asked with.
-            self.keys.clear()
+            keys.clear()
             raise
         for client in failures:
-            self.keys.pop(client, None)
+            keys.pop(client, None)
         members, letters = {}, dict[str, list[Letter]]()
         for client, reply in replies.items():
             try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from common.scores import Tally, pooled
+from common.secure.letters import PEERS, UNOPENED
 from common.secure.phases import KEYS, SHARES, SIGN, UNMASK
 from common.secure.upload import UNREAD
 from common.wire.records import Content, Instruction, Reply
@@ -24,6 +25,8 @@ COMMON_KINDS: Mapping[str, Kind] = {
     "statistics": Kind("mean predicted class distribution, norm of attention, validation accuracy"),
     "masked": Kind("the update and what is hidden with it, under masks that only sums lose", "masked"),
     KEYS: Kind("public keys"),
+    PEERS: Kind("public keys of all clients"),
+    UNOPENED: Kind("whose letters could not be opened"),
     "trains": Kind("whether the client has any training node"),
     SHARES: Kind(
         "who is asked, public keys and commitments of coming masks; in letters, sealed shares of secrets"

@@ -189,7 +189,7 @@ class MaskedSums:
         weights: Mapping[str, float],
     ) -> Outcome:
         for client, reply in replies.items():
-            self.blocks.note_sizes(client, reply)
+            self.blocks.note_sizes(client, reply.content.values)
         absent = {client: why for client, why in self.blocks.absent.items() if client not in replies}
         failures = {**absent, **failures}
         try:

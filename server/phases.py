@@ -13,9 +13,11 @@ from common.errors import QuorumError
 from common.robust_rules import fewest_clients
 from common.secure.phases import PROTOCOL
 from common.wire.records import Content, Instruction, Reply, prefixed
+from server.directory import Directory
 from server.ledger import Traffic, add_durations, disclosures
+from server.mailbox import Mailbox
 from server.methods.registry import Phase, ServerMethod, TensorForm
-from server.participation import CLOSE, participants
+from server.participation import CLOSE, SCORE, participants
 from server.progress import Progress
 from server.reception import Reception
 from server.standing import Standing
@@ -66,6 +68,8 @@ class Phases:
         self.progress = progress
         self.standing = standing
         self.reception = Reception(method, config)
+        self.peers = Directory()
+        self.mailbox = Mailbox(self.peers, standing, config.exchange.max_message_mb * 2**20)
 
     @property
     def names(self) -> Mapping[int, str]:
@@ -103,7 +107,8 @@ class Phases:
         Raises:
             QuorumError: too few are usable.
         """
-        self.standing.step += 1
+        if phase.name not in PROTOCOL and phase is not SCORE:
+            self.standing.step += 1
         settings = self.config.exchange
         deadline = settings.first_deadline if turn.number == 1 else settings.deadline
         if asked is None:
@@ -132,6 +137,8 @@ class Phases:
             for client, reason in sorted(refused.items()):
                 self.progress.note(f"round {turn.number}, {client} is left out: {reason}")
             if len(usable) >= wanted:
+                if phase.letters:
+                    self.mailbox.exchanged(usable, self.progress.note)
                 return dict(sorted(usable.items())), failures
             online = set(self.exchange.nodes(1, self.progress.note))
             asked = {
@@ -177,6 +184,10 @@ class Phases:
                 "evaluate_local": self.config.evaluation.local,
                 "training_seconds": TRAINING_SHARE * min(deadline, self.config.exchange.deadline),
             }
+        if phase.letters and client is not None:
+            delivery = self.mailbox.delivery(client)
+            letters += delivery.letters
+            values |= delivery.values
         if phase is CLOSE and self.method.keeps_evidence:
             tensors |= prefixed("best", standing.best)
             values |= {"best_round": standing.best_round, "last_round": standing.round}

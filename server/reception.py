@@ -10,6 +10,7 @@ from common.models.parameters import fingerprint
 from common.secure.phases import KEYS, PROTOCOL
 from common.wire.records import Reply
 from server.introductions import disagreement, majority, parse_introduction
+from server.mailbox import check_letters
 from server.methods.registry import Agreement, Phase, ServerMethod, TensorForm
 from server.participation import SCORE
 from server.screening import check_content, check_norm
@@ -88,6 +89,8 @@ class Reception:
         silent = self.config.privacy.hide_statistics or phase.name in PROTOCOL - {KEYS}
         check_content(reply, forms, standing.agreement, sized=not silent)
         check_norm(reply, self.config.aggregation.max_update_norm)
+        if phase.name not in PROTOCOL:
+            check_letters(reply.content.letters, phase, self.method.kinds)
         if "statistics" in reply.content.values:
             parse_statistics(reply.content.values["statistics"], len(standing.agreement.classes))
 

@@ -164,8 +164,6 @@ class Rounds:
             recall = Turn(self.standing.round + 1)
             recall.traffic = self.closing.traffic
             self.phases.run(recall, SCORE)
-            # The round takes this step again, so that clients forget what an aborted attempt at it saved.
-            self.standing.step -= 1
         with ScalarLog(
             self.directory.path / "tensorboard", first_round=self.standing.round or None
         ) as scalars:
@@ -202,6 +200,8 @@ class Rounds:
             turn.due = (
                 position == 0 and round_number > 1 and (round_number - 1) % self.config.evaluation.every == 0
             )
+            if phase.letters:
+                self.phases.peers.completed(self.phases, turn)
             outcome = self.sums.exchange(turn, phase)
             if position == 0:
                 self._score_pending(outcome, turn.due, scalars)

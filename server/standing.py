@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from common.errors import RunError
-from common.wire.records import Content, prefixed
+from common.wire.records import Content, Letter, prefixed
 from server.ledger import PooledScores, row_to_state
 from server.methods.registry import Agreement, ServerState
 from server.tracking.checkpoint import CheckpointFolder
@@ -26,7 +27,8 @@ class Standing:
 
     Args:
         run: identifier of the run, the same before and after a resumption.
-        step: number of exchanges so far.
+        step: number of exchanges of the method so far; those in which no client can change what it remembers do
+            not count.
         round: last complete round.
         state: the method's.
         pending: row of that round, which waits for the scores of its model.
@@ -38,6 +40,7 @@ class Standing:
         memory: what the server optimiser knows.
         statistics: the newest ones of each client, from which distribution-aware weights are made.
         contributed: what contributors said of their work in that round.
+        letters: sealed records that wait for their recipients, by client.
     """
 
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -57,6 +60,7 @@ class Standing:
     memory: Mapping[str, Tensor] = field(default_factory=dict)
     statistics: Mapping[str, Any] = field(default_factory=dict)
     contributed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    letters: Mapping[str, tuple[Letter, ...]] = field(default_factory=dict)
 
     def consider(
         self, round_number: int, scores: PooledScores, model: Mapping[str, Tensor], choose: bool = True
@@ -87,10 +91,12 @@ class Standing:
         """Write the checkpoint of the last complete round."""
         assert self.state is not None
         assert self.agreement is not None
+        waiting = [letter for letters in self.letters.values() for letter in letters]
         tensors = {
             **prefixed("state", self.state.tensors),
             **prefixed("best", self.best),
             **prefixed("memory", self.memory),
+            **prefixed("letters", {str(place): _bytes(letter) for place, letter in enumerate(waiting)}),
         }
         values = {
             "run": self.run,
@@ -107,6 +113,7 @@ class Standing:
             "tokens": self.tokens,
             "statistics": dict(self.statistics),
             "contributed": {client: dict(told) for client, told in self.contributed.items()},
+            "letters": [[letter.sender, letter.recipient, letter.kind] for letter in waiting],
         }
         folder.save(self.round, tensors, values)
 
@@ -159,5 +166,20 @@ class Standing:
             memory=tensors.section("memory"),
             statistics=values["statistics"],
             contributed=values["contributed"],
+            letters=_waiting(values["letters"], tensors.section("letters")),
         )
         return standing, checkpoint.note
+
+
+def _bytes(letter: Letter) -> Tensor:
+    return torch.frombuffer(bytearray(letter.body), dtype=torch.uint8)
+
+
+def _waiting(
+    addresses: Sequence[Sequence[str]], bodies: Mapping[str, Tensor]
+) -> dict[str, tuple[Letter, ...]]:
+    waiting: dict[str, tuple[Letter, ...]] = {}
+    for place, (sender, recipient, kind) in enumerate(addresses):
+        letter = Letter(sender, recipient, kind, bodies[str(place)].numpy().tobytes())
+        waiting[recipient] = (*waiting.get(recipient, ()), letter)
+    return waiting

@@ -1,14 +1,18 @@
-"""Which blocks a site takes part in."""
+"""Whom a site trusts: the blocks that it takes part in, the peers to whom it writes."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from typing import Any
 
 from common.errors import ProtocolError
 from common.secure.block import Plan
 from common.secure.fixed_point import FixedPoint
 from common.secure.identity import PublicIdentity
 from common.secure.shares import threshold
+
+LOGGER = logging.getLogger("fedtag")
 
 
 def admit(
@@ -52,3 +56,40 @@ def admit(
                 f"the keys of {peer} are not those in the roster of {name}: correct the roster if "
                 f"{peer} confirms them, or leave {peer} out"
             )
+
+
+def trusted_peers(
+    told: Any, name: str, own: PublicIdentity, roster: Mapping[str, PublicIdentity] | None
+) -> dict[str, PublicIdentity]:
+    """The keys to which a site seals letters, by name, without its own.
+
+    A peer whose keys are no keys, or not those of the roster, is left out and logged.
+
+    Args:
+        told: the server's table of all clients.
+        name: of the site.
+        own: its keys.
+        roster: the keys of all sites, as their operators exchanged them; None if the server is trusted.
+
+    Raises:
+        ProtocolError: the table is none, or has other keys of the site itself: its peers would write to another.
+    """
+    if not isinstance(told, dict):
+        raise ProtocolError("letters to peers need the table of their keys; the server needs the same fedtag")
+    peers: dict[str, PublicIdentity] = {}
+    for peer, entry in sorted(told.items()):
+        try:
+            identity = PublicIdentity.from_json(entry, peer)
+        except ProtocolError as error:
+            LOGGER.warning("%s is no peer: %s", peer, error)
+            continue
+        if peer == name:
+            if identity != own:
+                raise ProtocolError(
+                    f"the server tells other keys of {name} than its own: ask for its keys again"
+                )
+        elif roster is not None and roster.get(peer) != identity:
+            LOGGER.warning("%s is no peer: its keys are not those in the roster of %s", peer, name)
+        else:
+            peers[peer] = identity
+    return peers

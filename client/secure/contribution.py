@@ -44,13 +44,11 @@ def site_member(site: Site, config: RunConfig, run: str) -> Member:
 
 
 def answered(instruction: Instruction, session: Session) -> Content:
-    """The answer to an exchange of the protocol of secure summation.
+    """The answer to an exchange that carries no part of a method: keys, or the protocol of secure summation.
 
     Raises:
         ProtocolError: the request breaks the protocol.
     """
-    if not session.config.privacy.secure_aggregation:
-        raise ProtocolError("this run has no secure aggregation: set privacy.secure-aggregation = true")
     member = site_member(session.site, session.config, instruction.run)
     phase, request = instruction.phase, instruction.content.values.get(instruction.phase)
     if phase == KEYS:
@@ -59,6 +57,8 @@ def answered(instruction: Instruction, session: Session) -> Content:
         hidden = session.config.privacy.hide_statistics
         told = {"trains": trains} if hidden else {"sizes": session.sizes}
         return Content({}, {KEYS: member.keys(), **told})
+    if not session.config.privacy.secure_aggregation:
+        raise ProtocolError("this run has no secure aggregation: set privacy.secure-aggregation = true")
     if phase == SHARES:
         published, letters = member.set_up(request)
         return Content({}, {SHARES: published}, letters)
@@ -111,7 +111,8 @@ def _masked(content: Content, request: Any, instruction: Instruction, session: S
     member = site_member(session.site, config, instruction.run)
     unread: tuple[str, ...] = ()
     if "join" in request:
-        unread = member.join(request["join"], instruction.content.letters)
+        shares = [letter for letter in instruction.content.letters if letter.kind == SHARES]
+        unread = member.join(request["join"], shares)
     layout, weights = Layout.from_json(request["layout"]), request["weights"]
     training = content.values.get("training") or {}
     weight = _own_weight(weights, session.site.name)

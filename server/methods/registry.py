@@ -27,11 +27,14 @@ class Phase:
         why: the reason for the exchange, since each costs seconds in a deployment.
         sums: whether clients contribute updates that are combined into one; under secure aggregation the
             server then learns their sum only.
+        letters: whether clients exchange sealed records with one another, which come with the instruction and go
+            out with the reply; what is sent in one such phase arrives in the next.
     """
 
     name: str
     why: str
     sums: bool = False
+    letters: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ class ServerMethod(Protocol):
 
     `condenses`: whether `ratio` matters.
     `keeps_evidence`: whether clients write evidence for the released model, so that it goes to them at the end.
-    `kinds`: what the method's records reveal, by the first part of their tensors' names.
+    `kinds`: what the method's records reveal, by the first part of their tensors' names, and by letters' kinds.
     """
 
     condenses: bool

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from common.scores import tally
+from common.wire.records import Letter
 from server.ledger import PooledScores
 from server.methods.registry import Agreement, ServerState
 from server.standing import Standing
@@ -100,6 +101,7 @@ def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
         best=model(2.5),
         best_reliability={"val": [], "test": [{"nodes": 3, "confidence": 0.1, "accuracy": 1 / 3}]},
         tokens={"encoder": 3},
+        letters={"a": (Letter("b", "a", "note", b"\x00sealed"), Letter("c", "a", "note", b"more"))},
     )
     folder = CheckpointFolder(tmp_path, {"digest": "x"})
     assert Standing.load(folder) is None
