@@ -21,6 +21,7 @@ from common.errors import ConfigError
 from common.sections import (
     METHODS_DEFAULT,
     AggregationConfig,
+    CondenserConfig,
     Count,
     DanceConfig,
     DataConfig,
@@ -63,6 +64,7 @@ class RunConfig(Section):
     exchange: ExchangeConfig = ExchangeConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     dance: DanceConfig = DanceConfig()
+    condenser: CondenserConfig = CondenserConfig()
     summaries: SummariesConfig = SummariesConfig()
 
     @model_validator(mode="after")

@@ -284,6 +284,38 @@ class DanceConfig(Section):
         return value
 
 
+class CondenserConfig(Section):
+    """Condensation of a client's graph into a few labelled nodes, once before training."""
+
+    name: Literal[
+        "none", "gcond", "gcond-x", "doscond", "sfgc", "random", "herding", "k-center", "coarsening"
+    ] = Field("none", description="what clients train on instead of their graph; none: the graph itself")
+    matching_model: Literal["gcn", "sgc"] = Field(
+        "gcn", description="model whose gradients are matched: of two layers, or its linear form"
+    )
+    hidden: Annotated[int, Field(ge=1, le=8192)] = Field(64, description="width of the matching model")
+    distance: Literal["cosine", "squared"] = Field(
+        "cosine", description="between gradients: one minus the cosine of columns, or squared error"
+    )
+    outer_loops: Count = Field(60, description="fresh matching models; of doscond, steps")
+    inner_loops: Count = Field(10, description="points of a model's training where gradients are matched")
+    model_steps: Count = Field(5, description="steps of the model on the condensed graph between two points")
+    model_rate: Positive = Field(0.01, description="step size of matching models")
+    feature_steps: Count = Field(10, description="feature steps before the turn of the adjacency")
+    adjacency_steps: Count = Field(5, description="adjacency steps before the turn of the features")
+    feature_rate: Positive = Field(0.01, description="step size of condensed features")
+    adjacency_rate: Positive = Field(0.01, description="step size of the adjacency's network")
+    threshold: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.1, description="delta: learned links of at most this weight are dropped"
+    )
+    class_budget: Count = Field(256, description="most training nodes of a class in one match")
+    neighbours: Count = Field(20, description="most neighbours of a node, at either hop, in one match")
+    validate_every: Count = Field(5, description="outer loops between two scores on validation nodes")
+    validation_steps: Count = Field(100, description="steps of the model that is scored on validation nodes")
+    experts: Count = Field(5, description="of sfgc: models trained on the real graph")
+    expert_steps: Count = Field(200, description="of sfgc: steps of an expert, and end of its trajectory")
+
+
 class SummariesConfig(Section):
     """Summaries of evidence by an on-device language model."""
 

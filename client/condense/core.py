@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from client.condense.prototypes import cluster, prototype_scores
-from client.condense.quotas import class_quotas
+from common.quotas import class_quotas
 from common.errors import ConfigError
 from common.ragged import Ragged, segment_rank
 

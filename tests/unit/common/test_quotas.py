@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client.condense.quotas import class_quotas
+from common.quotas import class_quotas
 
 classes = st.lists(st.tuples(st.integers(0, 12), st.booleans()), min_size=1, max_size=7)
 

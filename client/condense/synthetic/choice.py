@@ -1,0 +1,31 @@
+"""What the condensers that copy have in common: places of each class, and the graph between the chosen nodes."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from common.graph import Graph
+from common.quotas import class_quotas
+from common.synthetic.condensed import Condensed
+
+
+def places(graph: Graph, size: int) -> Int[Tensor, " classes"]:
+    """Training nodes to choose of each class: by its share, at least one, at most all."""
+    sizes = torch.bincount(graph.y[graph.train_mask], minlength=graph.num_classes)
+    return class_quotas(sizes, size, sizes > 0)
+
+
+def members(graph: Graph, label: int) -> Int[Tensor, " members"]:
+    """The training nodes of a class, ascending."""
+    return (graph.train_mask & (graph.y == label)).nonzero().squeeze(1)
+
+
+def induced(graph: Graph, nodes: Int[Tensor, " core"]) -> Condensed:
+    """Training nodes with the links between them."""
+    position = graph.y.new_full((graph.num_nodes,), -1)
+    position[nodes] = torch.arange(nodes.numel(), device=nodes.device)
+    edges = position[graph.edge_index]
+    keep = (edges >= 0).all(0)
+    return Condensed(graph.x[nodes], graph.y[nodes], edges[:, keep], graph.edge_weight[keep], copies=True)
