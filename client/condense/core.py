@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from client.condense.prototypes import cluster, prototype_scores
-from common.quotas import class_quotas
 from common.errors import ConfigError
+from common.quotas import class_quotas
 from common.ragged import Ragged, segment_rank
 
 CorePolicy = Literal["top", "gumbel", "coverage", "rotate", "curriculum", "random"]

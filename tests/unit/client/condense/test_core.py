@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from client.condense.core import Core, CorePolicy, pseudo_labels, select_core
 from client.condense.prototypes import cluster, prototype_scores
-from common.quotas import class_quotas
 from common.errors import ConfigError
+from common.quotas import class_quotas
 
 POLICIES: list[CorePolicy] = ["top", "gumbel", "coverage", "rotate", "curriculum", "random"]
 

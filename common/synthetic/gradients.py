@@ -1,0 +1,118 @@
+"""Models whose gradients are matched: a graph convolution of two layers, and its linear form.
+
+Their gradients are written out, so that those of all classes come from one pass, and what is learned from them
+(condensed features, links) takes one derivative and not two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+MatchingModel = Literal["gcn", "sgc"]
+Weights = tuple[Tensor, ...]
+"""Of `gcn` W1 [dim, hidden], b1 [hidden], W2 [hidden, classes], b2 [classes]; of `sgc` W [dim, classes], b."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Labelled nodes, and all that two propagations carry to them.
+
+    Args:
+        propagated: Â X of every node that the last layer reads.
+        second: rows of Â of the labelled nodes over those nodes, dense or sparse.
+        y: their labels, in [0, C).
+    """
+
+    propagated: Float[Tensor, "read dim"]
+    second: Tensor
+    y: Int[Tensor, " labelled"]
+
+
+def initial_weights(
+    model: MatchingModel,
+    dimension: int,
+    hidden: int,
+    classes: int,
+    generator: torch.Generator,
+    device: torch.device | str = "cpu",
+) -> Weights:
+    """Fresh weights: matrices uniform as of Glorot and Bengio (2010), biases zero.
+
+    Args:
+        model: `gcn` or `sgc`.
+        dimension: of node features.
+        hidden: width of `gcn`.
+        classes: C.
+        generator: on the CPU, so that the values are the same on all devices.
+        device: of the result.
+    """
+    shapes = [(dimension, hidden), (hidden, classes)] if model == "gcn" else [(dimension, classes)]
+    weights: list[Tensor] = []
+    for rows, columns in shapes:
+        bound = (6 / (rows + columns)) ** 0.5
+        matrix = (torch.rand(rows, columns, generator=generator) * 2 - 1) * bound
+        weights += [matrix.to(device), torch.zeros(columns, device=device)]
+    return tuple(weights)
+
+
+def logits(weights: Weights, batch: Batch) -> Float[Tensor, "labelled classes"]:
+    """Â relu(Â X W1 + b1) W2 + b2 of `gcn`, Â² X W + b of `sgc`, at the labelled nodes."""
+    if len(weights) == 2:
+        return batch.second @ batch.propagated @ weights[0] + weights[1]
+    first, first_bias, second, second_bias = weights
+    hidden = functional.relu(batch.propagated @ first + first_bias)
+    return batch.second @ (hidden @ second) + second_bias
+
+
+def mean_gradients(weights: Weights, batch: Batch) -> Weights:
+    """The derivatives of the mean cross-entropy by all weights."""
+    residual = _residual(weights, batch) / max(batch.y.numel(), 1)
+    return tuple(gradient[0] for gradient in _gradients(weights, batch, residual.unsqueeze(1)))
+
+
+def class_gradients(weights: Weights, batch: Batch) -> tuple[Float[Tensor, "classes *shape"], ...]:
+    """The derivatives of each class's mean cross-entropy by all weights; zero where a class has no node.
+
+    Entry c of each result belongs to L_c = 1/n_c Σ_{v: y_v = c} CE(v). With residuals R_c = (softmax − one-hot) / n_c
+    on the rows of class c and zero elsewhere, E_c = Sᵀ R_c, H = relu(P W1 + b1), P = Â X and S the second
+    propagation: ∂W2 = Hᵀ E_c, ∂b2 = Σ R_c, ∂W1 = Pᵀ D_c, ∂b1 = Σ D_c where D_c = E_c W2ᵀ ⊙ 1[H > 0].
+
+    Args:
+        weights: θ.
+        batch: what the derivatives are differentiable by, too.
+    """
+    classes = weights[-1].numel()
+    members = functional.one_hot(batch.y, classes).to(weights[0].dtype)
+    share = members / members.sum(0).clamp_min(1)
+    return _gradients(weights, batch, share.unsqueeze(2) * _residual(weights, batch).unsqueeze(1))
+
+
+def _residual(weights: Weights, batch: Batch) -> Float[Tensor, "labelled classes"]:
+    passed = logits(weights, batch)
+    return passed.softmax(1) - functional.one_hot(batch.y, passed.shape[1])
+
+
+def _gradients(
+    weights: Weights, batch: Batch, residuals: Float[Tensor, "labelled losses classes"]
+) -> tuple[Tensor, ...]:
+    """The derivatives of several losses, each given by its residuals at the labelled nodes."""
+    labelled, losses, classes = residuals.shape
+    flat = residuals.reshape(labelled, losses * classes)
+    carried = (batch.second.transpose(0, 1) @ flat).reshape(-1, losses, classes)
+    if len(weights) == 2:
+        return torch.einsum("rd,rlc->ldc", batch.propagated, carried), residuals.sum(0)
+    first, first_bias, second, _ = weights
+    hidden = functional.relu(batch.propagated @ first + first_bias)
+    back = torch.einsum("rlc,hc->rlh", carried, second) * (hidden > 0).unsqueeze(1)
+    return (
+        torch.einsum("rd,rlh->ldh", batch.propagated, back),
+        back.sum(0),
+        torch.einsum("rh,rlc->lhc", hidden, carried),
+        residuals.sum(0),
+    )

@@ -1,0 +1,27 @@
+"""The features X' with which a condensation begins."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def gaussian_features(
+    mean: Float[Tensor, " dim"], deviation: Float[Tensor, " dim"], size: int, generator: torch.Generator
+) -> Float[Tensor, "core dim"]:
+    """Draws from N(mean, deviation²), dimension by dimension: no row of anybody's, which later steps could leave as it is.
+
+    Args:
+        mean: of the real features.
+        deviation: their standard deviation, at least 0.
+        size: rows wanted.
+        generator: on the CPU, so that the draws are the same on all devices.
+    """
+    noise = torch.randn(size, mean.numel(), generator=generator, dtype=torch.float32)
+    return mean + deviation * noise.to(device=mean.device, dtype=mean.dtype)
+
+
+def moments(x: Float[Tensor, "nodes dim"]) -> tuple[Float[Tensor, " dim"], Float[Tensor, " dim"]]:
+    """Mean and standard deviation of each dimension; the latter of one row is 0."""
+    return x.mean(0), x.std(0, correction=0)
