@@ -297,10 +297,11 @@ class CondenserConfig(Section):
     distance: Literal["cosine", "squared"] = Field(
         "cosine", description="between gradients: one minus the cosine of columns, or squared error"
     )
-    outer_loops: Count = Field(60, description="fresh matching models; of doscond, steps")
+    outer_loops: Count = Field(60, description="fresh matching models")
     inner_loops: Count = Field(10, description="points of a model's training where gradients are matched")
     model_steps: Count = Field(5, description="steps of the model on the condensed graph between two points")
     model_rate: Positive = Field(0.01, description="step size of matching models")
+    weight_decay: NonNegative = Field(5e-4, description="L2 penalty of models that are trained")
     feature_steps: Count = Field(10, description="feature steps before the turn of the adjacency")
     adjacency_steps: Count = Field(5, description="adjacency steps before the turn of the features")
     feature_rate: Positive = Field(0.01, description="step size of condensed features")
@@ -311,9 +312,15 @@ class CondenserConfig(Section):
     class_budget: Count = Field(256, description="most training nodes of a class in one match")
     neighbours: Count = Field(20, description="most neighbours of a node, at either hop, in one match")
     validate_every: Count = Field(5, description="outer loops between two scores on validation nodes")
+    patience: Count = Field(6, description="scores without a new best one after which condensation ends")
     validation_steps: Count = Field(100, description="steps of the model that is scored on validation nodes")
     experts: Count = Field(5, description="of sfgc: models trained on the real graph")
-    expert_steps: Count = Field(200, description="of sfgc: steps of an expert, and end of its trajectory")
+    expert_steps: Count = Field(200, description="of sfgc: steps of an expert")
+    expert_rate: Positive = Field(
+        1.0, description="of sfgc: step size of experts, over the mean square of propagated features"
+    )
+    expert_span: Count = Field(40, description="of sfgc: steps of an expert that a student makes up for")
+    student_steps: Count = Field(10, description="of sfgc: steps of a student on the condensed nodes")
 
 
 class SummariesConfig(Section):

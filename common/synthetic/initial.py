@@ -10,7 +10,9 @@ from torch import Tensor
 def gaussian_features(
     mean: Float[Tensor, " dim"], deviation: Float[Tensor, " dim"], size: int, generator: torch.Generator
 ) -> Float[Tensor, "core dim"]:
-    """Draws from N(mean, deviation²), dimension by dimension: no row of anybody's, which later steps could leave as it is.
+    """Draws from N(mean, deviation²), dimension by dimension.
+
+    No row of anybody's, which the steps after it could leave nearly as it was.
 
     Args:
         mean: of the real features.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from common.graph import Graph
@@ -29,3 +29,9 @@ def induced(graph: Graph, nodes: Int[Tensor, " core"]) -> Condensed:
     edges = position[graph.edge_index]
     keep = (edges >= 0).all(0)
     return Condensed(graph.x[nodes], graph.y[nodes], edges[:, keep], graph.edge_weight[keep], copies=True)
+
+
+def smoothed(graph: Graph) -> Float[Tensor, "nodes dim"]:
+    """Features propagated over two hops, which is what a model of two layers tells nodes apart by."""
+    adjacency = graph.adjacency()
+    return adjacency.propagate(adjacency.propagate(graph.x))

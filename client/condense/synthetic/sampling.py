@@ -26,9 +26,7 @@ class ClassSampler:
         generator: on the CPU.
     """
 
-    def __init__(
-        self, graph: Graph, class_budget: int, neighbours: int, generator: torch.Generator
-    ) -> None:
+    def __init__(self, graph: Graph, class_budget: int, neighbours: int, generator: torch.Generator) -> None:
         self.adjacency = graph.adjacency()
         self.x = graph.x
         self.y = graph.y
@@ -49,13 +47,12 @@ class ClassSampler:
             return self._whole
         labelled = self.train if int(self.sizes.max()) <= self.class_budget else self._labelled()
         rows, second_entries, second_weights = self._neighbourhood(labelled)
-        read, columns = torch.unique(
-            torch.cat([labelled, second_entries]), sorted=True, return_inverse=True
-        )
+        read, columns = torch.unique(torch.cat([labelled, second_entries]), sorted=True, return_inverse=True)
         second = torch.sparse_coo_tensor(
             torch.stack([rows, columns[labelled.numel() :]]),
             second_weights,
             (labelled.numel(), read.numel()),
+            check_invariants=False,
         ).coalesce()
         if self._propagated is not None:
             propagated = self._propagated[read]
@@ -80,7 +77,7 @@ class ClassSampler:
     def _neighbourhood(
         self, nodes: Int[Tensor, " rows"]
     ) -> tuple[Int[Tensor, " entries"], Int[Tensor, " entries"], Float[Tensor, " entries"]]:
-        """Row, node and weight of each entry of the propagation matrix in the rows of some nodes."""
+        """Row, node and weight of the kept entries in some rows of the propagation matrix; nodes and rows ascend."""
         position = self.y.new_full((self.adjacency.num_nodes,), -1)
         position[nodes] = torch.arange(nodes.numel(), device=nodes.device)
         source, target = self.adjacency.edge_index
@@ -99,17 +96,17 @@ class ClassSampler:
         if not bool((degrees > self.neighbours).any()):
             return torch.ones_like(loop), torch.ones_like(factor)
         keys = torch.rand(rows.numel(), generator=self.generator).to(rows.device)
-        keys = torch.where(loop, 2.0, keys)
-        order = torch.sort(rows, stable=True).indices
         pointers = torch.cat([rows.new_zeros(1), torch.bincount(rows, minlength=num_rows).cumsum(0)])
-        rank = torch.empty_like(rows)
-        rank[order] = segment_rank(keys[order], pointers)
+        rank = segment_rank(torch.where(loop, 2.0, keys), pointers)
         # The loop has rank 0.
         return rank <= self.neighbours, factor
 
 
 def whole_batch(
-    x: Float[Tensor, "nodes dim"], adjacency: Adjacency, nodes: Bool[Tensor, " nodes"], y: Int[Tensor, " nodes"]
+    x: Float[Tensor, "nodes dim"],
+    adjacency: Adjacency,
+    nodes: Bool[Tensor, " nodes"],
+    y: Int[Tensor, " nodes"],
 ) -> Batch:
     """Some nodes with all of their neighbours."""
     position = torch.cumsum(nodes, 0) - 1
@@ -119,5 +116,6 @@ def whole_batch(
         torch.stack([position[target[kept]], source[kept]]),
         adjacency.weight[kept],
         (int(nodes.sum()), adjacency.num_nodes),
+        check_invariants=False,
     ).coalesce()
     return Batch(adjacency.propagate(x), second, y[nodes])

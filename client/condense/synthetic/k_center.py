@@ -1,0 +1,46 @@
+"""K-center (Sener and Savarese, 2018): training nodes from which no other of their class is far."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from client.condense.synthetic.choice import induced, members, places, smoothed
+from client.condense.synthetic.registry import Report
+from common.graph import Graph
+from common.sections import CondenserConfig
+from common.synthetic.condensed import Condensed
+
+
+def condensed(
+    graph: Graph, size: int, settings: CondenserConfig, generator: torch.Generator, report: Report | None
+) -> Condensed:
+    """Greedy k-center within each class on features propagated over two hops; arguments as of `registry.condense`."""
+    z = smoothed(graph)
+    chosen = []
+    for label, quota in enumerate(places(graph, size).tolist()):
+        nodes = members(graph, label)
+        chosen.append(nodes[centres(z[nodes], quota)])
+    return induced(graph, torch.cat(chosen).sort().values)
+
+
+def centres(z: Float[Tensor, "nodes dim"], count: int) -> Int[Tensor, " chosen"]:
+    """Farthest-first traversal from the row nearest to the mean: at most twice the smallest possible radius.
+
+    Args:
+        z: of one class.
+        count: rows wanted, at most all; ties go to the first row.
+    """
+    points = z.double()
+    row = int((points - points.mean(0)).square().sum(1).argmin()) if count else 0
+    radius = points.new_full((points.shape[0],), torch.inf)
+    left = torch.ones(points.shape[0], dtype=torch.bool, device=z.device)
+    chosen = []
+    for _ in range(count):
+        chosen.append(row)
+        left[row] = False
+        radius = torch.minimum(radius, (points - points[row]).square().sum(1))
+        # Equal rows have radius 0 and must not be chosen twice.
+        row = int(torch.where(left, radius, -1.0).argmax())
+    return torch.tensor(chosen, dtype=torch.int64, device=z.device)
