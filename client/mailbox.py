@@ -79,6 +79,11 @@ class Mailbox:
             )
         )
 
+    def complain(self, sender: str, why: str) -> None:
+        """Leave out what a letter said, because it makes no sense to the method."""
+        LOGGER.warning("a letter of %s is left out: %s", sender, why)
+        self.unopened = tuple(sorted({*self.unopened, sender}))
+
     def close(self) -> None:
         """Remember which letters were read, so that none is read twice."""
         if self.received:

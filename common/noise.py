@@ -1,4 +1,4 @@
-"""Gaussian noise that nobody can compute again, for differential privacy."""
+"""Noise that nobody can compute again: Gaussian for differential privacy, Laplace for what clients show."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 from common.errors import ConfigError
@@ -51,6 +51,21 @@ def gaussian(
         )
         for name, value in sorted(like.items())
     }
+
+
+def laplace(like: Float[Tensor, "*shape"], scale: float, generator: RandomBytes) -> Float[Tensor, "*shape"]:
+    """Independent Laplace(0, b) for each value: b times the difference of two exponential ones.
+
+    Args:
+        like: tensor whose shape, dtype and device the noise takes.
+        scale: b, at least 0.
+        generator: `entropy_generator()`; a seeded one in tests only.
+    """
+    count = like.numel()
+    words = np.frombuffer(generator(16 * count), dtype="<u8").reshape(2, count)
+    exponential = -np.log1p(-((words >> np.uint64(11)) * 2.0**-53))
+    drawn = torch.from_numpy(scale * (exponential[0] - exponential[1]))
+    return drawn.view(like.shape).to(like)
 
 
 def share_of_noise(noise: float, clip: float, threshold: int, colluders: int) -> float:

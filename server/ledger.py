@@ -41,6 +41,8 @@ COMMON_KINDS: Mapping[str, Kind] = {
     "condensation": Kind("share of nodes that was trained on"),
     "tokens": Kind("numbers of language model tokens and of summaries"),
 }
+SHOWN = "shown"
+"""Under this name a client tells how many records each of its letters holds, by kind and recipient."""
 UNNAMED = Kind("settings of the exchange")
 
 
@@ -215,6 +217,7 @@ def disclosures(
         rows += _crossed(round_number, SERVER, client, instruction.content, known)
     for client, reply in sorted(replies.items()):
         rows += _crossed(round_number, client, SERVER, reply.content, known)
+        shown = reply.content.values.get(SHOWN) or {}
         rows += [
             Disclosure(
                 round_number,
@@ -224,6 +227,7 @@ def disclosures(
                 len(letter.body),
                 known.get(letter.kind, UNNAMED).reveals,
                 "encrypted",
+                shown.get(letter.kind, {}).get(letter.recipient, 1),
             )
             for letter in reply.content.letters
         ]

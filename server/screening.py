@@ -77,6 +77,7 @@ def check_content(
     _training(values.get("training"))
     _seconds(values.get("seconds", {}))
     _condensation(values.get("condensation"))
+    _shown(values.get("shown", {}))
     if not isinstance(values.get("tokens", {}), dict):
         raise WireError("tokens must be a table of counts")
     if any(letter.sender != reply.client for letter in reply.content.letters):
@@ -234,3 +235,10 @@ def _condensation(told: Any) -> None:
     core, nodes = (told.get("core"), told.get("nodes")) if isinstance(told, dict) else (None, None)
     if type(core) is not int or type(nodes) is not int or not 0 <= core <= nodes <= MOST_NODES:
         raise WireError("condensation must hold counts of core nodes and of nodes")
+
+
+def _shown(told: Any) -> None:
+    tables = list(told.values()) if isinstance(told, dict) else [None]
+    counts = [count for table in tables for count in (table.values() if isinstance(table, dict) else [None])]
+    if any(type(count) is not int or not 0 <= count <= MOST_NODES for count in counts):
+        raise WireError("shown must hold numbers of records by kind and recipient")

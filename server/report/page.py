@@ -12,6 +12,7 @@ from markupsafe import Markup
 from common.errors import RunError
 from server.report.aggregation import aggregation_charts
 from server.report.chart import Chart, Key, line_chart
+from server.report.collaboration import collaboration_charts
 from server.report.faithfulness import CurveLines
 from server.report.page_template import TEMPLATE
 from server.report.phases import phase_chart
@@ -63,6 +64,9 @@ def render_report(runs: Sequence[RunView]) -> str:
             phase_charts=[phase_chart(run, f"phases{index}") for index, run in enumerate(runs)],
             aggregation_charts=[
                 aggregation_charts(run.aggregation, f"aggregation{index}") for index, run in enumerate(runs)
+            ],
+            collaboration_charts=[
+                collaboration_charts(run.collaboration, f"letters{index}") for index, run in enumerate(runs)
             ],
             curve_charts=[curve_charts(run, f"curves{index}") for index, run in enumerate(runs)],
             several=len(runs) > 1,

@@ -7,7 +7,7 @@ It is a module because a Flower app bundle carries no template files.
 
 from __future__ import annotations
 
-from server.report import aggregation, faithfulness
+from server.report import aggregation, collaboration, faithfulness
 from server.report.page_parts import MACROS, head
 
 TITLE = 'fedtag report: {{ runs|map(attribute="name")|list|listed }}'
@@ -15,6 +15,7 @@ TITLE = 'fedtag report: {{ runs|map(attribute="name")|list|listed }}'
 TEMPLATE = (
     MACROS
     + aggregation.SECTION
+    + collaboration.SECTION
     + head(TITLE)
     + """\
 {% if several %}
@@ -84,6 +85,7 @@ TEMPLATE = (
 """
     + faithfulness.SECTION
     + """\
+{{ collaboration(run.collaboration, collaboration_charts[loop.index0]) }}
 {{ aggregation(run, aggregation_charts[loop.index0]) }}
 {% if run.settings %}
 <h3>Configuration</h3>

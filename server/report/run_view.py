@@ -10,12 +10,15 @@ from typing import Any
 
 from common.scores import ReliabilityBin
 from server.report.aggregation import AggregationView, view_aggregation
+from server.report.collaboration import CollaborationView, view_collaboration
 from server.report.faithfulness import FaithfulnessView, view_faithfulness
 from server.tracking.disclosure_table import DisclosureTotal, disclosure_totals
 from server.tracking.model_card import setting
 from server.tracking.reliability import read_bins
 from server.tracking.rows import ClientRow, RoundRow, Summary, best_round
 from server.tracking.run_directory import SUMMARY, RunDirectory
+
+SITES = "sites"
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class RunView:
     llm_tokens_full_text: int | None
     peak_rss_mb: float | None
     aggregation: AggregationView
+    collaboration: CollaborationView
     reliability: tuple[ReliabilityBin, ...] = ()
     faithfulness: FaithfulnessView | None = None
 
@@ -90,7 +94,7 @@ def view_run(path: Path, name: str) -> RunView:
     """
     run = RunDirectory.open(path)
     summary, config = run.read_summary(), run.read_config()
-    rounds, clients = run.read_rounds(), run.read_clients()
+    rounds, clients, disclosures = run.read_rounds(), run.read_clients(), run.read_disclosures()
     method = summary.method if summary else str(setting(config, "method"))
     best = best_round(rounds)
     if summary is not None:
@@ -109,7 +113,7 @@ def view_run(path: Path, name: str) -> RunView:
         clients=tuple(client_lines(clients, shown)),
         clients_round=shown,
         score_names=tuple(sorted({score for row in clients for score in row.scores})),
-        disclosures=tuple(disclosure_totals(run.read_disclosures())),
+        disclosures=tuple(disclosure_totals(disclosures)),
         empty_rounds=tuple(row.round for row in rounds if row.empty),
         settings=tuple(flattened(config)),
         versions=tuple(sorted(summary.versions.items())) if summary else (),
@@ -135,6 +139,7 @@ def view_run(path: Path, name: str) -> RunView:
         llm_tokens_full_text=summary.llm_tokens_full_text if summary else None,
         peak_rss_mb=summary.peak_rss_mb if summary else None,
         aggregation=view_aggregation(config, method, summary, clients),
+        collaboration=view_collaboration(disclosures, clients, path / SITES),
         reliability=read_bins(summary.test_reliability, f"test_reliability of {path / SUMMARY}")
         if summary
         else (),

@@ -8,43 +8,65 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import normalize
 
 _EPSILON = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
 class Portrait:
-    """What a client tells of its condensed nodes (Eq. 8): μ_c = mean of h_i, and the norms ‖h_i‖, sorted."""
+    """What a client tells of its condensed nodes.
+
+    Args:
+        mean: μ_c, the mean of h_i (Eq. 8).
+        spectrum: along each direction, where the nodes lie; sorted, so that it names no node. There is one
+            direction for the norms ‖h_i‖ (Eq. 8), or one for each projection of the sliced distance.
+    """
 
     mean: Float[Tensor, " hidden"]
-    norms: Float[Tensor, " core"]
+    spectrum: Float[Tensor, "directions core"]
 
 
-def portrait(hidden: Float[Tensor, "core hidden"]) -> Portrait:
-    """The statistics of a client's embeddings; norms are sorted, so that they name no node."""
-    return Portrait(hidden.mean(0), hidden.norm(dim=1).sort().values)
+def portrait(
+    hidden: Float[Tensor, "core hidden"], directions: Float[Tensor, "directions hidden"] | None = None
+) -> Portrait:
+    """The statistics of a client's embeddings.
+
+    Args:
+        hidden: h, at least one row.
+        directions: unit vectors on which h is projected; None: the norms stand for them.
+    """
+    lines = hidden.norm(dim=1).unsqueeze(0) if directions is None else directions @ hidden.T
+    return Portrait(hidden.mean(0), lines.sort(dim=1).values)
+
+
+def random_directions(
+    count: int, dimension: int, generator: torch.Generator
+) -> Float[Tensor, "directions hidden"]:
+    """Unit vectors, uniform on the sphere; the same for every client that draws them from the same seed."""
+    return normalize(torch.randn(count, dimension, generator=generator), dim=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Scale:
     """Means and deviations over clients (Eq. 9), which every client computes from the same portraits.
 
-    `centre` is μ_global = 1/C Σ μ_c and `spread` σ_global = (1/C Σ ‖μ_c - μ_global‖²)^½; `norm_centre` and
-    `norm_spread` are mean and deviation of all norms.
+    `centre` is μ_global = 1/C Σ μ_c and `spread` σ_global = (1/C Σ ‖μ_c - μ_global‖²)^½; `line_centre` and
+    `line_spread` are mean and deviation of all values in the spectra.
     """
 
     centre: Float[Tensor, " hidden"]
     spread: float
-    norm_centre: float
-    norm_spread: float
+    line_centre: float
+    line_spread: float
 
     def embedded(self, hidden: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows hidden"]:
         """(h - μ_global) / (σ_global + ε) (Eq. 10)."""
         return (hidden - self.centre) / (self.spread + _EPSILON)
 
-    def normed(self, norms: Float[Tensor, " core"]) -> Float[Tensor, " core"]:
+    def placed(self, spectrum: Float[Tensor, "directions core"]) -> Float[Tensor, "directions core"]:
         """(‖h‖ - μ_dis) / (σ_dis + ε) (Eq. 10)."""
-        return (norms - self.norm_centre) / (self.norm_spread + _EPSILON)
+        return (spectrum - self.line_centre) / (self.line_spread + _EPSILON)
 
 
 def common_scale(portraits: Mapping[str, Portrait]) -> Scale:
@@ -53,5 +75,5 @@ def common_scale(portraits: Mapping[str, Portrait]) -> Scale:
     means = torch.stack([one.mean for one in ordered])
     centre = means.mean(0)
     spread = float((means - centre).square().sum(1).mean().sqrt())
-    norms = torch.cat([one.norms for one in ordered])
-    return Scale(centre, spread, float(norms.mean()), float(norms.std(unbiased=False)))
+    lines = torch.cat([one.spectrum.flatten() for one in ordered])
+    return Scale(centre, spread, float(lines.mean()), float(lines.std(unbiased=False)))

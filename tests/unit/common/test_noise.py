@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 import torch
 
-from common.noise import entropy_generator, gaussian, share_of_noise
+from common.noise import entropy_generator, gaussian, laplace, share_of_noise
 
 LIKE = {"w": torch.zeros(100, 90), "scale": torch.zeros(()), "b": torch.zeros(1001, dtype=torch.float64)}
 LEVEL = 1e-6
@@ -87,3 +87,11 @@ def test_real_noise_comes_from_the_operating_system() -> None:
     torch.manual_seed(0)
     other = gaussian(wide, 1.0, entropy_generator())
     assert not np.isin(flat(one), flat(other)).any()
+
+
+@pytest.mark.parametrize("scale", [1e-3, 2.5])
+def test_laplace_noise_has_the_configured_scale(scale: float) -> None:
+    values = laplace(torch.zeros(100, 120), scale, np.random.default_rng(5).bytes)
+    assert (values.shape, values.dtype) == ((100, 120), torch.float32)
+    assert scipy.stats.kstest(values.double().numpy().ravel() / scale, "laplace").pvalue > LEVEL
+    assert torch.equal(laplace(torch.ones(3), 0.0, os.urandom), torch.zeros(3))

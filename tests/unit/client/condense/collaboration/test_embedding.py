@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from client.condense.collaboration.embedding import common_scale, portrait
+from client.condense.collaboration.embedding import common_scale, portrait, random_directions
 from client.condense.collaboration.selection import selected
 
 
@@ -21,29 +21,29 @@ def test_portraits_and_their_scale_are_those_of_the_equations() -> None:
     norms = np.concatenate([np.linalg.norm(h.numpy(), axis=1) for h in parts.values()])
     np.testing.assert_allclose(scale.centre.numpy(), centre, rtol=1e-5)
     np.testing.assert_allclose(
-        [scale.spread, scale.norm_centre, scale.norm_spread], [spread, norms.mean(), norms.std()], rtol=1e-5
+        [scale.spread, scale.line_centre, scale.line_spread], [spread, norms.mean(), norms.std()], rtol=1e-5
     )
     np.testing.assert_allclose(
         scale.embedded(parts["a"]).numpy(), (parts["a"].numpy() - centre) / spread, rtol=1e-4, atol=1e-5
     )
-    assert portraits["a"].norms.tolist() == sorted(portraits["a"].norms.tolist())
+    assert portraits["a"].spectrum[0].tolist() == sorted(portraits["a"].spectrum[0].tolist())
 
 
 def test_the_order_of_clients_changes_no_bit() -> None:
     portraits = {name: portrait(hidden(seed, 6)) for seed, name in enumerate("dacb")}
     scale, other = common_scale(portraits), common_scale(dict(sorted(portraits.items())))
     assert torch.equal(scale.centre, other.centre)
-    assert (scale.spread, scale.norm_centre, scale.norm_spread) == (
+    assert (scale.spread, scale.line_centre, scale.line_spread) == (
         other.spread,
-        other.norm_centre,
-        other.norm_spread,
+        other.line_centre,
+        other.line_spread,
     )
 
 
 def test_one_client_and_equal_clients_have_a_finite_scale() -> None:
     alone = common_scale({"a": portrait(torch.ones(1, 4))})
     assert torch.equal(alone.embedded(torch.ones(1, 4)), torch.zeros(1, 4))
-    assert alone.normed(torch.full((1,), 2.0)).tolist() == [0.0]
+    assert alone.placed(torch.full((1, 1), 2.0)).tolist() == [[0.0]]
 
 
 def test_nodes_are_chosen_by_the_cosine_of_scaled_embeddings() -> None:
@@ -59,3 +59,11 @@ def test_nodes_are_chosen_by_the_cosine_of_scaled_embeddings() -> None:
     assert selected(mine, peer, scale, 0.1).tolist() == expected
     assert 0 < len(expected) < 30
     assert selected(mine, peer, scale, 1.0).numel() == 0
+
+
+def test_projections_take_the_place_of_norms() -> None:
+    directions = random_directions(5, 4, torch.Generator().manual_seed(1))
+    assert torch.allclose(directions.norm(dim=1), torch.ones(5))
+    h = hidden(1, 7)
+    lines = portrait(h, directions).spectrum.numpy()
+    np.testing.assert_allclose(lines, np.sort(directions.numpy() @ h.numpy().T, axis=1), rtol=1e-5)
