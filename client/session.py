@@ -203,6 +203,15 @@ class Session:
             self._kept[name] = build()
         return cast(T, self._kept[name])
 
+    def derived(self, name: str, build: Callable[[], Remembered]) -> Remembered:
+        """What follows from the site's data and the run's settings: built once a run, then kept on disk."""
+        store = StateStore(self.site.state, self._current().run)
+        found = store.find(name)
+        if found is None:
+            found = build()
+            store.keep(name, found)
+        return found
+
     def remembered(self) -> Remembered | None:
         """What the method saved before this step."""
         instruction = self._current()

@@ -33,6 +33,8 @@ class Remembered:
 class StateStore:
     """Snapshots of one run, one file a step; the newest one before a step is the state at that step.
 
+    Beside them lies what is the same at every step, by name (`keep`).
+
     A server that resumes from an earlier round finds the snapshot which belonged to it, so that a resumed
     run equals an uninterrupted one. Snapshots of the last two rounds are kept, and the newest older one.
 
@@ -58,31 +60,44 @@ class StateStore:
         earlier = [entry for entry in self._entries() if entry[1] < step]
         if not earlier:
             return None
-        path = max(earlier, key=lambda entry: entry[1])[2]
-        try:
-            with safetensors.safe_open(path, framework="pt") as file:
-                values = json.loads((file.metadata() or {})["values"])
-                return Remembered({name: file.get_tensor(name) for name in file.keys()}, values)  # noqa: SIM118
-        except (safetensors.SafetensorError, OSError, ValueError, KeyError) as error:
-            raise RunError(f"{path} is damaged ({error}); delete it and start the run again") from error
+        return _read(max(earlier, key=lambda entry: entry[1])[2])
 
     def save(
         self, round_number: int, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, Any]
     ) -> None:
         """Write the snapshot of a step atomically and drop those that no resumption can need."""
+        path = self.folder / f"round-{round_number:05d}-step-{step:06d}.safetensors"
+        self._write(path, tensors, values)
+        old = sorted(entry for entry in self._entries() if entry[0] < round_number - KEPT_ROUNDS)
+        aborted = [entry for entry in self._entries() if entry[1] > step]
+        for _, _, obsolete in [*old[:-1], *aborted]:
+            obsolete.unlink(missing_ok=True)
+
+    def find(self, name: str) -> Remembered | None:
+        """What was kept for the whole run under a name; None if nothing was.
+
+        Raises:
+            RunError: if the file is damaged.
+        """
+        path = self._kept_file(name)
+        return _read(path) if path.is_file() else None
+
+    def keep(self, name: str, remembered: Remembered) -> None:
+        """Write, atomically, what holds at every step of the run."""
+        self._write(self._kept_file(name), remembered.tensors, remembered.values)
+
+    def _kept_file(self, name: str) -> Path:
+        return self.folder / f"{name}.safetensors"
+
+    def _write(self, path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         if not self.folder.is_dir():
             self.folder.mkdir(parents=True)
             self._forget_old_runs()
-        path = self.folder / f"round-{round_number:05d}-step-{step:06d}.safetensors"
         partial = path.with_suffix(".tmp")
         owned = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         metadata = {"values": json.dumps(dict(values), allow_nan=False)}
         partial.write_bytes(safetensors.torch.save(owned, metadata=metadata))
         partial.replace(path)
-        old = sorted(entry for entry in self._entries() if entry[0] < round_number - KEPT_ROUNDS)
-        aborted = [entry for entry in self._entries() if entry[1] > step]
-        for _, _, obsolete in [*old[:-1], *aborted]:
-            obsolete.unlink(missing_ok=True)
 
     def _entries(self) -> list[tuple[int, int, Path]]:
         matches = ((FILE.fullmatch(path.name), path) for path in self.folder.glob("*.safetensors"))
@@ -95,3 +110,12 @@ class StateStore:
         )
         for obsolete in runs[: -(KEPT_RUNS - 1)]:
             shutil.rmtree(obsolete, ignore_errors=True)
+
+
+def _read(path: Path) -> Remembered:
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            values = json.loads((file.metadata() or {})["values"])
+            return Remembered({name: file.get_tensor(name) for name in file.keys()}, values)  # noqa: SIM118
+    except (safetensors.SafetensorError, OSError, ValueError, KeyError) as error:
+        raise RunError(f"{path} is damaged ({error}); delete it and start the run again") from error

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 ROBUST_RULES = frozenset({"median", "trimmed-mean", "krum", "multi-krum", "bulyan"})
 HOSTILE_RULES = frozenset({"krum", "multi-krum", "bulyan"})
+# Their clients train on what condenser.name makes of their graphs.
+METHODS_WITH_CONDENSERS = frozenset({"fedavg"})
 # Their clients upload no update that could be masked, clipped or combined.
 METHODS_WITHOUT_SUMS = frozenset({"isolated", "centralised"})
 
@@ -21,7 +23,16 @@ def excluded_combinations(config: RunConfig) -> tuple[str, ...]:
 
     Empty if all settings go together (aggregation, sections 3 to 5).
     """
-    return (*_rules(config), *_secure(config), *_differential(config))
+    return (*_rules(config), *_secure(config), *_differential(config), *_condensation(config))
+
+
+def _condensation(config: RunConfig) -> list[str]:
+    if config.condenser.name == "none" or config.method in METHODS_WITH_CONDENSERS:
+        return []
+    name = config.condenser.name
+    return [
+        f"condenser.name = {name} has no place in method {config.method}: set condenser.name = none, or method = fedavg"
+    ]
 
 
 def _rules(config: RunConfig) -> list[str]:

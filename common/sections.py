@@ -304,7 +304,9 @@ class CondenserConfig(Section):
     weight_decay: NonNegative = Field(5e-4, description="L2 penalty of models that are trained")
     feature_steps: Count = Field(10, description="feature steps before the turn of the adjacency")
     adjacency_steps: Count = Field(5, description="adjacency steps before the turn of the features")
-    feature_rate: Positive = Field(0.01, description="step size of condensed features")
+    feature_rate: Positive = Field(
+        0.1, description="step size of condensed features, in standard deviations of the real ones"
+    )
     adjacency_rate: Positive = Field(0.01, description="step size of the adjacency's network")
     threshold: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.1, description="delta: learned links of at most this weight are dropped"
@@ -317,10 +319,9 @@ class CondenserConfig(Section):
     experts: Count = Field(5, description="of sfgc: models trained on the real graph")
     expert_steps: Count = Field(200, description="of sfgc: steps of an expert")
     expert_rate: Positive = Field(
-        1.0, description="of sfgc: step size of experts, over the mean square of propagated features"
+        0.5, description="of sfgc: step size of experts, over the mean square of propagated features"
     )
-    expert_span: Count = Field(40, description="of sfgc: steps of an expert that a student makes up for")
-    student_steps: Count = Field(10, description="of sfgc: steps of a student on the condensed nodes")
+    expert_span: Count = Field(20, description="of sfgc: steps of an expert that a student takes after it")
 
 
 class SummariesConfig(Section):

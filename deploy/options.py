@@ -53,6 +53,14 @@ Rounds = Annotated[int | None, typer.Option(help="Rounds of training. [default: 
 Ratio = Annotated[
     float | None, typer.Option(help="Condensed nodes / nodes. [default: 0.08]", rich_help_panel=RUN)
 ]
+Condenser = Annotated[
+    str | None,
+    typer.Option(
+        help="What fedavg trains on instead of clients' graphs: gcond, gcond-x, doscond, sfgc, random, herding, "
+        "k-center or coarsening. [default: none]",
+        rich_help_panel=RUN,
+    ),
+]
 Seed = Annotated[int | None, typer.Option(help="Of every random draw. [default: 0]", rich_help_panel=RUN)]
 Out = Annotated[
     Path | None, typer.Option(help="Run directory. [default: runs/METHOD-DATA-N]", rich_help_panel=RUN)
@@ -128,6 +136,7 @@ def named_options(
     summaries: int | None,
     device: str | None,
     deadline: float | None,
+    condenser: str | None,
 ) -> dict[str, Any]:
     """The named options that were given, by setting; several folders are as many clients."""
     sources = data or []
@@ -141,6 +150,7 @@ def named_options(
         "clients": len(sources) if clients is None and len(sources) > 1 else clients,
         "rounds": rounds,
         "ratio": ratio,
+        "condenser.name": condenser,
         "seed": seed,
         "out": str(out) if out is not None else None,
         "data.partition": partition,

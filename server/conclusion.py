@@ -13,7 +13,7 @@ from pathlib import Path
 from common.config import RunConfig
 from common.models.parameters import fingerprint
 from server.ledger import Traffic
-from server.methods.registry import ServerMethod
+from server.methods.registry import ServerMethod, condenses
 from server.report.page import write_report
 from server.standing import Standing
 from server.strategies.accounting import spent
@@ -65,7 +65,7 @@ def summarise(
         data=Path(config.data.source).name if config.data.source else "",
         clients=max((row.clients_ok for row in rows), default=0),
         rounds=len(rows),
-        ratio=config.ratio if method.condenses else None,
+        ratio=config.ratio if condenses(config) else None,
         seed=config.seed,
         best_round=standing.best_round,
         val_accuracy=best.val_accuracy if best else None,

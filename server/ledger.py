@@ -38,7 +38,7 @@ COMMON_KINDS: Mapping[str, Kind] = {
     "introduction": Kind("names of the classes, kind and dimension of features, chunks and tokens encoded"),
     "initial": Kind("fingerprint of the parameters that the seed gives"),
     "seconds": Kind("durations of the local phases"),
-    "condensation": Kind("share of nodes that was trained on"),
+    "condensation": Kind("share of nodes that was trained on; how many synthetic ones are near to real ones"),
     "tokens": Kind("numbers of language model tokens and of summaries"),
 }
 SHOWN = "shown"
@@ -165,7 +165,7 @@ def client_rows(
         paths: all ways of scoring.
         chosen: the one that counts.
         contributed: what the contributions to the round said of themselves, by client: steps, normaliser,
-            statistics; replies that score a model belong to the round after it and say nothing of it.
+            statistics, condensation; replies that score a model belong to the round after it and say nothing of it.
     """
     rows = []
     for client in sorted({*replies, *failures}):
@@ -199,6 +199,7 @@ def client_rows(
                 steps=own.get("steps"),
                 normaliser=own.get("normaliser"),
                 statistics=own.get("statistics", {}),
+                condensation=own.get("condensation", {}),
             )
         )
     return rows

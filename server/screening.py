@@ -19,6 +19,7 @@ from server.methods.registry import Agreement, TensorForm
 
 SUBSETS = ("val", "test")
 MOST_NODES = 10**12
+LEAKS = ("copied", "close")
 MOST_SECONDS = 1e9
 MOST_PHASES = 64
 MOST_EFFECTIVE_STEPS = 1e9
@@ -235,6 +236,9 @@ def _condensation(told: Any) -> None:
     core, nodes = (told.get("core"), told.get("nodes")) if isinstance(told, dict) else (None, None)
     if type(core) is not int or type(nodes) is not int or not 0 <= core <= nodes <= MOST_NODES:
         raise WireError("condensation must hold counts of core nodes and of nodes")
+    shares = [told[name] for name in LEAKS if name in told]
+    if any(type(share) not in (int, float) or not 0 <= share <= 1 for share in shares):
+        raise WireError("condensation: copied and close must be shares from 0 to 1")
 
 
 def _shown(told: Any) -> None:

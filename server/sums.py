@@ -17,6 +17,9 @@ from server.standing import Standing
 from server.strategies.aggregation import Aggregation
 from server.strategies.weights import ClientStatistics, assessments, parse_statistics
 
+# What clients tell of their condensed graphs that belongs into their rows.
+CONDENSATION = ("core", "nodes", "copied", "close")
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -131,9 +134,11 @@ def contributed(
     rows = {}
     for client, reply in contributions.items():
         training = reply.content.values.get("training") or {}
+        told = reply.content.values.get("condensation") or {}
         rows[client] = {
             "steps": training.get("steps"),
             "normaliser": training.get("normaliser"),
             "statistics": vars(found[client]) if client in found else {},
+            "condensation": {name: told[name] for name in CONDENSATION if name in told},
         }
     return rows

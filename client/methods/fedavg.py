@@ -1,6 +1,7 @@
-"""FedAvg (McMahan et al., 2017): train the received model on the full local graph, upload the difference.
+"""FedAvg (McMahan et al., 2017): train the received model on the local graph, upload the difference.
 
-With train.prox-mu above 0 it is FedProx (Li et al., 2020).
+With train.prox-mu above 0 it is FedProx (Li et al., 2020); with a condenser the model is trained on the condensed
+graph, and scored on the full one all the same.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from client.condense.synthetic.keeping import condensed_graph
 from client.train.classifier import (
     backbone_statistics,
     fresh_backbone,
+    local_examples,
     predict_by_backbone,
     score_backbone,
     train_backbone,
 )
+from client.train.examples import Examples
 from common.models.parameters import difference, fingerprint, load_parameters, parameters_of
 from common.wire.records import Content, Instruction, prefixed
 
@@ -48,7 +52,9 @@ class FedAvg:
             if not received:
                 values["initial"] = fingerprint(start)
             allowed = instruction.content.values.get("training_seconds")
-            training = train_backbone(session, model, instruction.round, allowed)
+            examples, told = _examples(session)
+            values |= told
+            training = train_backbone(session, model, examples, instruction.round, allowed)
             if training is not None:
                 values["training"] = vars(training)
                 if session.config.aggregation.weights == "distribution-aware":
@@ -60,6 +66,14 @@ class FedAvg:
 
     def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
         return predict_by_backbone(session, released)
+
+
+def _examples(session: Session) -> tuple[Examples, dict[str, object]]:
+    """What is trained on, and what the server is told of it."""
+    if session.config.condenser.name == "none":
+        return local_examples(session), {}
+    condensed, told = condensed_graph(session)
+    return Examples.of_condensed(condensed), {"condensation": told}
 
 
 METHOD = FedAvg()

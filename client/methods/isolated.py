@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from client.train.classifier import fresh_backbone, predict_by_backbone, score_backbone, train_backbone
+from client.train.classifier import (
+    fresh_backbone,
+    local_examples,
+    predict_by_backbone,
+    score_backbone,
+    train_backbone,
+)
 from common.models.parameters import load_parameters, parameters_of
 from common.wire.records import Content, Instruction, prefixed
 
@@ -26,7 +32,7 @@ class Isolated:
         if instruction.content.values.get("evaluate"):
             tensors = prefixed("scores", score_backbone(session, model, "graph"))
         if instruction.phase == "train":
-            training = train_backbone(session, model, instruction.round)
+            training = train_backbone(session, model, local_examples(session), instruction.round)
             if training is not None:
                 values["training"] = {"loss": training.loss, "steps": training.steps}
             session.remember(parameters_of(model), {})

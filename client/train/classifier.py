@@ -1,4 +1,4 @@
-"""Training and scoring of a plain backbone on the full local graph."""
+"""Training of a plain backbone, and its scores on the full local graph."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from client.prediction.outcome import Prediction, ReleasedModel, load_released
 from client.session import Session
+from client.train.examples import Examples
 from client.train.optimisation import (
     Training,
     clock_limit,
@@ -31,30 +32,39 @@ def fresh_backbone(session: Session) -> Backbone:
     return initial_backbone(config.model, graph.x.shape[1], graph.num_classes, config.seed).to(session.device)
 
 
+def local_examples(session: Session) -> Examples:
+    """The client's own graph, as its training may see it."""
+    return Examples.of_graph(session.training_graph, session.training_adjacency)
+
+
 def train_backbone(
-    session: Session, model: Backbone, round_number: int, allowed: float | None = None
+    session: Session,
+    model: Backbone,
+    examples: Examples,
+    round_number: int,
+    allowed: float | None = None,
 ) -> Training | None:
-    """Local epochs of cross-entropy on the training nodes, in place; None without any training node.
+    """Local epochs of cross-entropy on labelled nodes, in place; None without any.
 
     Args:
         session: of the client.
         model: the received one.
+        examples: to train on.
         round_number: of the step size and of dropout.
         allowed: seconds after which no further step begins; None: as long as it takes.
     """
     until = clock_limit(allowed)
     config = session.config.train
-    graph, adjacency = session.training_graph, session.training_adjacency
-    if not bool(graph.train_mask.any()):
+    if not bool(examples.mask.any()):
         return None
     generator = torch_generator(
         session.config.seed, round_number, session.site.name, "dropout", device=session.device
     )
-    labels = graph.y[graph.train_mask]
+    labels = examples.y[examples.mask]
 
     def loss() -> Tensor:
-        logits = model(graph.x, adjacency, generator)
-        return functional.cross_entropy(logits[graph.train_mask], labels)
+        logits = model(examples.x, examples.adjacency, generator)
+        return functional.cross_entropy(logits[examples.mask], labels)
 
     rate = scheduled_rate(
         config.learning_rate, config.schedule, config.final_rate, round_number, session.config.rounds
@@ -63,8 +73,9 @@ def train_backbone(
     with session.timed("train"):
         accuracy = None
         if config.accuracy_threshold:
+            graph = session.training_graph
             with torch.no_grad():
-                accuracy = validation_accuracy(model(graph.x, adjacency), graph)
+                accuracy = validation_accuracy(model(graph.x, session.training_adjacency), graph)
         epochs = local_epochs(config.epochs, config.extra_epochs, config.accuracy_threshold, accuracy)
         return optimise(model, loss, stepper, epochs, config.prox_mu, until)
 

@@ -76,7 +76,7 @@ def mean_gradients(weights: Weights, batch: Batch) -> Weights:
     return tuple(gradient[0] for gradient in _gradients(weights, batch, residual.unsqueeze(1)))
 
 
-def class_gradients(weights: Weights, batch: Batch) -> tuple[Float[Tensor, " classes *shape"], ...]:
+def class_gradients(weights: Weights, batch: Batch) -> tuple[Float[Tensor, "classes ..."], ...]:
     """The derivatives of each class's mean cross-entropy by all weights; zero where a class has no node.
 
     Entry c of each result belongs to L_c = 1/n_c Σ_{v: y_v = c} CE(v). With residuals R_c = (softmax − one-hot) / n_c

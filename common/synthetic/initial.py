@@ -25,5 +25,16 @@ def gaussian_features(
 
 
 def moments(x: Float[Tensor, "nodes dim"]) -> tuple[Float[Tensor, " dim"], Float[Tensor, " dim"]]:
-    """Mean and standard deviation of each dimension; the latter of one row is 0."""
-    return x.mean(0), x.std(0, correction=0)
+    """Mean and standard deviation of each dimension.
+
+    Where no dimension varies, as in a single row, all deviations are a tenth of the mean's root mean square (0.1 if
+    that is 0): draws without any would be that row.
+
+    Args:
+        x: at least one row.
+    """
+    mean, deviation = x.mean(0), x.std(0, correction=0)
+    if bool((deviation > 0).any()):
+        return mean, deviation
+    scale = mean.square().mean().sqrt()
+    return mean, torch.full_like(deviation, float(0.1 * scale) or 0.1)

@@ -15,8 +15,8 @@ LEAST_NORM = 1e-6
 
 
 def gradient_distance(
-    real: Sequence[Float[Tensor, " classes *shape"]],
-    condensed: Sequence[Float[Tensor, " classes *shape"]],
+    real: Sequence[Float[Tensor, "classes ..."]],
+    condensed: Sequence[Float[Tensor, "classes ..."]],
     distance: Distance,
     shares: Float[Tensor, " classes"],
 ) -> Float[Tensor, ""]:

@@ -103,7 +103,20 @@ def compare(
     from deploy.comparison.session import compare as run_comparison
 
     options: dict[str, Any] = named_options(
-        None, None, clients, rounds, None, None, None, partition, split, overlap, summaries, device, deadline
+        None,
+        None,
+        clients,
+        rounds,
+        None,
+        None,
+        None,
+        partition,
+        split,
+        overlap,
+        summaries,
+        device,
+        deadline,
+        None,
     )
     wanted = requested(study, methods, ratio, seeds, data, config, options, settings or [])
     home = out or Path("runs") / (Path(study).stem if study else "comparison")

@@ -9,6 +9,7 @@ import typer
 
 from deploy.options import (
     Clients,
+    Condenser,
     Config,
     Data,
     Deadline,
@@ -38,6 +39,7 @@ def simulate(
     clients: Clients = None,
     rounds: Rounds = None,
     ratio: Ratio = None,
+    condenser: Condenser = None,
     seed: Seed = None,
     out: Out = None,
     engine: EngineChoice = Engine.INPROCESS,
@@ -74,6 +76,7 @@ def simulate(
         summaries,
         device,
         deadline,
+        condenser,
     )
     _run(engine.value, resume, config, given, settings or [], debug)
 
@@ -84,6 +87,7 @@ def up(
     clients: Clients = None,
     rounds: Rounds = None,
     ratio: Ratio = None,
+    condenser: Condenser = None,
     seed: Seed = None,
     out: Out = None,
     config: Config = None,
@@ -120,6 +124,7 @@ def up(
         summaries,
         device,
         deadline,
+        condenser,
     )
     _run("tls" if tls else "processes", resume, config, given, settings or [], debug)
 

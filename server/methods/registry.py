@@ -100,7 +100,7 @@ class ServerMethod(Protocol):
     `begin` needs what only the clients know (classes, feature dimension), so it is called when the first
     replies have come; until then the state is None and clients start from the seed.
 
-    `condenses`: whether `ratio` matters.
+    `condenses`: whether `ratio` matters, whatever the condenser.
     `keeps_evidence`: whether clients write evidence for the released model, so that it goes to them at the end.
     `kinds`: what the method's records reveal, by the first part of their tensors' names, and by letters' kinds.
     """
@@ -149,6 +149,11 @@ class ServerMethod(Protocol):
     def released(self, state: ServerState) -> Mapping[str, Tensor]:
         """The model that is scored and released; empty if models stay with the clients."""
         ...
+
+
+def condenses(config: RunConfig) -> bool:
+    """Whether clients of a run train on a condensed graph, whose size is its ratio."""
+    return config.condenser.name != "none" or server_method(config.method).condenses
 
 
 def server_method(name: str) -> ServerMethod:

@@ -58,7 +58,9 @@ class ClientRow:
     is the reason why the client did not contribute, None where it did; the counts of nodes are None where
     a client failed before it said them. `steps` and `normaliser` are the local steps and FedNova's a_i;
     `statistics` holds what distribution-aware weights were made of: accuracy, attention, divergence from the
-    global class distribution, similarity.
+    global class distribution, similarity. `condensation` holds `core` and `nodes`, the numbers of condensed and of
+    original nodes, and of a synthetic graph the shares of its nodes that are `copied` from real ones, or `close`:
+    closer to a real node than any other real node is.
     """
 
     round: int
@@ -78,6 +80,7 @@ class ClientRow:
     steps: int | None = None
     normaliser: float | None = None
     statistics: Mapping[str, float | None] = field(default_factory=dict)
+    condensation: Mapping[str, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_fractions(self, f"client {self.client!r} in round {self.round}")

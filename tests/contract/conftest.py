@@ -28,6 +28,12 @@ from server.rounds import Rounds
 from server.tracking.rows import Summary
 from server.tracking.run_directory import RunDirectory
 
+QUICK = {
+    "condenser.outer-loops": 2,
+    "condenser.inner-loops": 4,
+    "condenser.expert-steps": 30,
+    "condenser.hidden": 8,
+}
 METHODS: dict[str, dict[str, Any]] = {
     "isolated": {"method": "isolated"},
     "centralised": {"method": "centralised"},
@@ -55,6 +61,27 @@ METHODS: dict[str, dict[str, Any]] = {
         "method": "fedavg",
         "aggregation.weights": "distribution-aware",
         "aggregation.normalise": "fednova",
+    },
+    "fedavg, gcond": {"method": "fedavg", "condenser.name": "gcond", **QUICK},
+    "fedavg, doscond, inductive": {
+        "method": "fedavg",
+        "condenser.name": "doscond",
+        "train.inductive": True,
+        **QUICK,
+    },
+    "fedavg, sfgc, distribution-aware": {
+        "method": "fedavg",
+        "condenser.name": "sfgc",
+        "aggregation.weights": "distribution-aware",
+        **QUICK,
+    },
+    "fedavg, herding": {"method": "fedavg", "condenser.name": "herding"},
+    "fedavg, coarsening, secure and hidden": {
+        "method": "fedavg",
+        "condenser.name": "coarsening",
+        "privacy.secure-aggregation": True,
+        "privacy.hide-statistics": True,
+        "aggregation.weights": "uniform",
     },
     "fedavg, central privacy": {
         "method": "fedavg",

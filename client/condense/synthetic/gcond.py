@@ -1,8 +1,8 @@
-"""Condensation by gradient matching: GCond, its variant without links, and DosCond.
+"""Condensation by gradient matching: GCond, and its variant without links.
 
 GCond (Jin et al., 2022) learns features X' and links A' = g(X') such that a model gets the same gradients from the
 condensed graph as from the real one, at several points of its training and for many initial models. `gcond-x` has
-no links. DosCond (Jin et al., 2022b) matches at the initial models only, of which it sees as many more.
+no links.
 """
 
 from __future__ import annotations
@@ -30,10 +30,26 @@ def condensed(
     graph: Graph, size: int, settings: CondenserConfig, generator: torch.Generator, report: Report | None
 ) -> Condensed:
     """Match gradients until validation finds nothing better; arguments as of `registry.condense`."""
-    one_step = settings.name == "doscond"
-    models = settings.outer_loops * (settings.inner_loops if one_step else 1)
-    points = 1 if one_step else settings.inner_loops
-    every = settings.validate_every * (settings.inner_loops if one_step else 1)
+    return matched(graph, size, settings, generator, report, settings.outer_loops, settings.inner_loops)
+
+
+def matched(
+    graph: Graph,
+    size: int,
+    settings: CondenserConfig,
+    generator: torch.Generator,
+    report: Report | None,
+    models: int,
+    points: int,
+) -> Condensed:
+    """Match gradients of some models at some points of their training.
+
+    Args:
+        graph, size, settings, generator, report: as of `registry.condense`.
+        models: fresh ones, at least 1.
+        points: of each, the first before any training; at least 1.
+    """
+    every = max(1, settings.validate_every * settings.inner_loops // points)
     learner = Learner(graph, size, settings, generator)
     validation = Validation(graph, settings, generator)
     validation.consider(learner.result())
@@ -80,8 +96,9 @@ class Learner:
         labelled = self.sampler.sizes
         self.shares = (labelled / labelled.sum()).to(graph.x.dtype)
         self.y = condensed_labels(labelled, size)
-        self.x = gaussian_features(*moments(graph.x), self.y.numel(), generator).requires_grad_()
-        self.feature_steps = torch.optim.Adam([self.x], lr=settings.feature_rate)
+        mean, deviation = moments(graph.x)
+        self.x = gaussian_features(mean, deviation, self.y.numel(), generator).requires_grad_()
+        self.feature_steps = torch.optim.Adam([self.x], lr=settings.feature_rate * float(deviation.mean()))
         self.links = None
         if settings.name != "gcond-x":
             self.links = link_network(graph.x.shape[1], settings.hidden, generator).to(graph.x.device)

@@ -24,15 +24,16 @@ def condensed(
     """Match trajectories until validation finds nothing better; arguments as of `registry.condense`.
 
     Experts walk on the real graph; in each step of the condensed features a student starts at a point of an
-    expert's way, and after some steps on the condensed nodes should be where the expert is later.
+    expert's way, and after as many steps on the condensed nodes should be where the expert is then.
     """
     real = whole_batch(graph.x, graph.adjacency(), graph.train_mask, graph.y)
     # A step of size 1 / mean ‖Â x‖² neither crawls nor overshoots, whatever the features' scale.
     rate = settings.expert_rate / float(real.propagated.square().sum(1).mean().clamp_min(1e-12))
     labelled = torch.bincount(graph.y[graph.train_mask], minlength=graph.num_classes)
     y = condensed_labels(labelled, size)
-    x = gaussian_features(*moments(graph.x), y.numel(), generator).requires_grad_()
-    stepper = torch.optim.Adam([x], lr=settings.feature_rate)
+    mean, deviation = moments(graph.x)
+    x = gaussian_features(mean, deviation, y.numel(), generator).requires_grad_()
+    stepper = torch.optim.Adam([x], lr=settings.feature_rate * float(deviation.mean()))
     validation = Validation(graph, settings, generator)
     validation.consider(Condensed.without_links(x.detach().clone(), y, copies=False))
     total = settings.outer_loops * settings.inner_loops
@@ -58,12 +59,7 @@ def condensed(
     for number in range(1, total + 1):
         way = trajectories[int(torch.randint(len(trajectories), (), generator=generator))]
         begin = int(torch.randint(settings.expert_steps - span + 1, (), generator=generator))
-        student = walked(
-            way[begin],
-            Batch(x, identity, y),
-            settings.student_steps,
-            rate * span / settings.student_steps,
-        )
+        student = walked(way[begin], Batch(x, identity, y), span, rate)
         apart = relative_distance(student, way[begin], way[begin + span])
         if not bool(torch.isfinite(apart)):
             raise DivergenceError(

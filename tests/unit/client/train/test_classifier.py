@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from client.session import Session
 from client.site import Site
-from client.train.classifier import fresh_backbone, score_backbone, train_backbone
+from client.train.classifier import fresh_backbone, local_examples, score_backbone, train_backbone
 from common.config import RunConfig
 from common.models.parameters import fingerprint, parameters_of
 
@@ -30,14 +30,14 @@ def open_session(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> O
 
 def trained(session: Session, round_number: int = 1) -> str:
     model = fresh_backbone(session)
-    train_backbone(session, model, round_number)
+    train_backbone(session, model, local_examples(session), round_number)
     return fingerprint(parameters_of(model))
 
 
 def test_training_without_dropout_is_a_plain_loop(open_session: Open) -> None:
     session = open_session(**{"model.dropout": 0.0, "train.epochs": 4, "train.learning-rate": 0.05})
     model, plain = fresh_backbone(session), fresh_backbone(session)
-    told = train_backbone(session, model, 1)
+    told = train_backbone(session, model, local_examples(session), 1)
     graph = session.graph
     stepper = torch.optim.Adam(plain.parameters(), lr=0.05, weight_decay=5e-4)
     for _ in range(4):
@@ -66,7 +66,7 @@ def test_dropout_depends_on_seed_round_and_client_only(open_session: Open) -> No
 def test_scores_are_those_of_the_model_without_dropout(open_session: Open) -> None:
     session = open_session()
     model = fresh_backbone(session)
-    train_backbone(session, model, 1)
+    train_backbone(session, model, local_examples(session), 1)
     told = score_backbone(session, model, "graph")
     graph = session.graph
     predicted = model(graph.x, graph.adjacency()).argmax(1)
@@ -78,6 +78,6 @@ def test_scores_are_those_of_the_model_without_dropout(open_session: Open) -> No
 def test_training_learns(open_session: Open) -> None:
     session = open_session(**{"train.epochs": 30})
     model = fresh_backbone(session)
-    told = train_backbone(session, model, 1)
+    told = train_backbone(session, model, local_examples(session), 1)
     assert told is not None
     assert told.loss < 0.7
