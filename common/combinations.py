@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 ROBUST_RULES = frozenset({"median", "trimmed-mean", "krum", "multi-krum", "bulyan"})
 HOSTILE_RULES = frozenset({"krum", "multi-krum", "bulyan"})
 # Their clients train on what condenser.name makes of their graphs.
-METHODS_WITH_CONDENSERS = frozenset({"fedavg"})
+METHODS_WITH_CONDENSERS = frozenset({"fedavg", "fedc4"})
+# Their condensed nodes are real ones.
+COPYING_CONDENSERS = frozenset({"random", "herding", "k-center"})
 # Their clients upload no update that could be masked, clipped or combined.
 METHODS_WITHOUT_SUMS = frozenset({"isolated", "centralised"})
 
@@ -27,12 +29,19 @@ def excluded_combinations(config: RunConfig) -> tuple[str, ...]:
 
 
 def _condensation(config: RunConfig) -> list[str]:
-    if config.condenser.name == "none" or config.method in METHODS_WITH_CONDENSERS:
-        return []
     name = config.condenser.name
-    return [
-        f"condenser.name = {name} has no place in method {config.method}: set condenser.name = none, or method = fedavg"
-    ]
+    wrong = []
+    if name != "none" and config.method not in METHODS_WITH_CONDENSERS:
+        wrong.append(
+            f"condenser.name = {name} has no place in method {config.method}: set method = fedavg or fedc4, or "
+            "condenser.name = none"
+        )
+    if config.method == "fedc4" and name in COPYING_CONDENSERS and config.fedc4.exchange != "off":
+        wrong.append(
+            f"condenser.name = {name} takes real nodes, which must not go to peers: choose gcond, gcond-x, doscond, "
+            "sfgc or coarsening, or set fedc4.exchange = off"
+        )
+    return wrong
 
 
 def _rules(config: RunConfig) -> list[str]:

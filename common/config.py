@@ -18,19 +18,17 @@ from pydantic.fields import FieldInfo
 
 from common.combinations import excluded_combinations
 from common.errors import ConfigError
+from common.method_sections import CondenserConfig, DanceConfig, FedC4Config, SummariesConfig
 from common.sections import (
     METHODS_DEFAULT,
     AggregationConfig,
-    CondenserConfig,
     Count,
-    DanceConfig,
     DataConfig,
     EvaluationConfig,
     ExchangeConfig,
     ModelConfig,
     PrivacyConfig,
     Section,
-    SummariesConfig,
     TextConfig,
     TrainConfig,
 )
@@ -40,6 +38,7 @@ Scalar = bool | int | float | str
 # What a method's own default is: what one method needs would spoil another one's baseline.
 AVERAGE_DECAYS = {"dance": 0.95}
 DEFAULT_AVERAGE_DECAY = 0.0
+CONDENSERS = {"fedc4": "gcond"}
 # The one client of these holds the whole graph, cross-client edges included.
 POOLED_METHODS = frozenset({"centralised"})
 
@@ -47,7 +46,7 @@ POOLED_METHODS = frozenset({"centralised"})
 class RunConfig(Section):
     """Every setting of a run."""
 
-    method: str = Field("dance", description="isolated, centralised, fedavg, dance")
+    method: str = Field("dance", description="isolated, centralised, fedavg, dance, fedc4")
     rounds: Count = Field(100, description="rounds of training")
     clients: Count = Field(5, description="simulated clients, or clients to wait for")
     ratio: Annotated[float, Field(gt=0, le=1)] = Field(0.08, description="condensed nodes / nodes")
@@ -65,17 +64,20 @@ class RunConfig(Section):
     evaluation: EvaluationConfig = EvaluationConfig()
     dance: DanceConfig = DanceConfig()
     condenser: CondenserConfig = CondenserConfig()
+    fedc4: FedC4Config = FedC4Config()
     summaries: SummariesConfig = SummariesConfig()
 
     @model_validator(mode="after")
     def _resolve(self) -> RunConfig:
         if not self.method.isidentifier():
             raise ValueError(
-                f"method '{self.method}' is not a name; use fedavg, dance, isolated, centralised"
+                f"method '{self.method}' is not a name; use fedavg, dance, fedc4, isolated, centralised"
             )
         if self.aggregation.average_decay == METHODS_DEFAULT:
             decay = AVERAGE_DECAYS.get(self.method, DEFAULT_AVERAGE_DECAY)
             self._set(aggregation=self.aggregation.model_copy(update={"average_decay": decay}))
+        if self.condenser.name == "none" and self.method in CONDENSERS:
+            self._set(condenser=self.condenser.model_copy(update={"name": CONDENSERS[self.method]}))
         if self.method in POOLED_METHODS:
             self._set(clients=1)
         wrong = excluded_combinations(self)

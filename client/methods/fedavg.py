@@ -6,7 +6,7 @@ graph, and scored on the full one all the same.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -20,6 +20,7 @@ from client.train.classifier import (
     train_backbone,
 )
 from client.train.examples import Examples
+from common.models.backbone import Backbone
 from common.models.parameters import difference, fingerprint, load_parameters, parameters_of
 from common.wire.records import Content, Instruction, prefixed
 
@@ -52,7 +53,7 @@ class FedAvg:
             if not received:
                 values["initial"] = fingerprint(start)
             allowed = instruction.content.values.get("training_seconds")
-            examples, told = _examples(session)
+            examples, told = self.examples(instruction, session, model)
             values |= told
             training = train_backbone(session, model, examples, instruction.round, allowed)
             if training is not None:
@@ -64,16 +65,17 @@ class FedAvg:
                     tensors |= prefixed("scores", score_backbone(session, model, "local"))
         return Content(tensors, values)
 
+    def examples(
+        self, instruction: Instruction, session: Session, model: Backbone
+    ) -> tuple[Examples, dict[str, Any]]:
+        """What the received model is trained on, and what the server is told of it."""
+        if session.config.condenser.name == "none":
+            return local_examples(session), {}
+        condensed, told = condensed_graph(session)
+        return Examples.of_condensed(condensed), {"condensation": told}
+
     def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
         return predict_by_backbone(session, released)
-
-
-def _examples(session: Session) -> tuple[Examples, dict[str, object]]:
-    """What is trained on, and what the server is told of it."""
-    if session.config.condenser.name == "none":
-        return local_examples(session), {}
-    condensed, told = condensed_graph(session)
-    return Examples.of_condensed(condensed), {"condensation": told}
 
 
 METHOD = FedAvg()

@@ -164,5 +164,5 @@ def server_method(name: str) -> ServerMethod:
     """
     module = f"server.methods.{name}"
     if name == "registry" or importlib.util.find_spec(module) is None:
-        raise ConfigError(f"method '{name}' is unknown; use isolated, centralised, fedavg or dance")
+        raise ConfigError(f"method '{name}' is unknown; use isolated, centralised, fedavg, dance or fedc4")
     return cast(ServerMethod, importlib.import_module(module).METHOD)

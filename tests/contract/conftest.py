@@ -83,6 +83,21 @@ METHODS: dict[str, dict[str, Any]] = {
         "privacy.hide-statistics": True,
         "aggregation.weights": "uniform",
     },
+    "fedc4": {"method": "fedc4", **QUICK},
+    "fedc4, broadcast, secure": {
+        "method": "fedc4",
+        "fedc4.exchange": "broadcast",
+        "privacy.secure-aggregation": True,
+        **QUICK,
+    },
+    "fedc4, sliced, secure and hidden": {
+        "method": "fedc4",
+        "fedc4.distance": "sliced",
+        "privacy.secure-aggregation": True,
+        "privacy.hide-statistics": True,
+        "aggregation.weights": "uniform",
+        **QUICK,
+    },
     "fedavg, central privacy": {
         "method": "fedavg",
         "aggregation.weights": "uniform",

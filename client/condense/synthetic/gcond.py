@@ -16,7 +16,7 @@ from client.condense.synthetic.sampling import ClassSampler
 from client.condense.synthetic.validation import Validation
 from common.errors import DivergenceError
 from common.graph import Graph
-from common.sections import CondenserConfig
+from common.method_sections import CondenserConfig
 from common.synthetic.adjacency import link_network, listed, normalised_links, thresholded
 from common.synthetic.condensed import Condensed
 from common.synthetic.fitting import fitted

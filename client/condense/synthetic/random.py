@@ -7,7 +7,7 @@ import torch
 from client.condense.synthetic.choice import induced, members, places
 from client.condense.synthetic.registry import Report
 from common.graph import Graph
-from common.sections import CondenserConfig
+from common.method_sections import CondenserConfig
 from common.synthetic.condensed import Condensed
 
 

@@ -10,7 +10,7 @@ import torch
 
 from common.errors import ConfigError
 from common.graph import Graph
-from common.sections import CondenserConfig
+from common.method_sections import CondenserConfig
 from common.synthetic.condensed import Condensed
 
 __all__ = ["CONDENSERS", "COPYING", "Condensed", "Condenser", "Report", "condense"]

@@ -19,7 +19,7 @@ from common.randomness import derive_seed
 
 if TYPE_CHECKING:
     from client.session import Session
-    from common.sections import DanceConfig
+    from common.method_sections import DanceConfig
 
 
 @dataclass(frozen=True)

@@ -84,16 +84,17 @@ def send_nodes(
     Returns:
         The memory, and the number of nodes shown to each peer.
     """
-    if memory.hidden is None:
+    arrived = mailbox.latest(PORTRAIT)
+    if memory.hidden is None or not arrived:
         return memory, {}
     own = _portrait(memory.hidden, settings, seed)
     portraits = {name: own}
-    for peer, content in mailbox.latest(PORTRAIT).items():
+    for peer, content in arrived.items():
         try:
             portraits[peer] = _read_portrait(content, own)
         except WireError as error:
             mailbox.complain(peer, str(error))
-    memory = _grouped(memory, name, portraits, settings)
+    hidden, memory = memory.hidden, _grouped(memory, name, portraits, settings)
     if settings.noise and memory.noisy is None:
         noise = laplace(core.x, settings.noise, entropy_generator())
         memory = replace(memory, noisy=core.x + noise)
@@ -104,7 +105,7 @@ def send_nodes(
         if peer == name or peer not in mailbox.peers:
             continue
         if settings.exchange == "selected":
-            chosen = selected(memory.hidden, portraits[peer].mean, scale, settings.threshold).tolist()
+            chosen = selected(hidden, portraits[peer].mean, scale, settings.threshold).tolist()
         else:
             chosen = list(range(core.num_nodes))
         new = [place for place in chosen if place not in set(shown.get(peer, ()))]

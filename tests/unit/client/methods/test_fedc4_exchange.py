@@ -151,6 +151,15 @@ def test_statistics_go_to_all_only_every_so_often(ring: Ring) -> None:
     assert sent == {2: 2, 3: 2, 4: 2, 5: 2, 6: 6}
 
 
+def test_an_exchange_without_portraits_leaves_the_cluster(ring: Ring) -> None:
+    ring.portraits()
+    ring.nodes()
+    before = {name: memory.cluster for name, memory in ring.memories.items()}
+    ring.letters = []
+    assert ring.nodes() == dict.fromkeys(NAMES, {})
+    assert {name: memory.cluster for name, memory in ring.memories.items()} == before
+
+
 def test_between_portraits_of_all_a_cluster_only_splits(ring: Ring) -> None:
     settings = FedC4Config(cut=0.6)
     ring.portraits(settings)
