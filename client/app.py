@@ -50,7 +50,9 @@ def at_the_site(content: RecordDict, context: Context) -> RecordDict:
     """Have the site's worker carry out a message; do so here if there is none, or this is a simulation."""
     from client.worker.errors import WorkerUnavailableError
     from client.worker.settings import worker_settings
+    from common.logs import Event, fields, start_log
 
+    start_log()
     settings = worker_settings(context.node_config)
     if settings.on and "data" in context.node_config:
         from client.worker.handover import hand_over
@@ -59,7 +61,8 @@ def at_the_site(content: RecordDict, context: Context) -> RecordDict:
         try:
             return sealed(hand_over(opened(content), settings, context.node_config, context.run_config))
         except WorkerUnavailableError as error:
-            LOGGER.warning("%s; the message is carried out without a worker", error)
+            told = fields(Event.WITHOUT_WORKER, error=type(error).__name__)
+            LOGGER.warning("%s; the message is carried out without a worker", error, extra=told)
     return in_this_process(open_session)(content, context)
 
 
@@ -71,13 +74,15 @@ def client_app(carry_out: CarryOut) -> ClientApp:
         from client.refusal import CLIENT_EXCEPTION, reason
         from client.worker.errors import CarriedOutError
         from common.errors import FedtagError
+        from common.logs import Event, fields
 
         try:
             content = carry_out(message.content, context)
         except Exception as error:
             # An error's text may quote the institution's data: it stays in the local log.
-            LOGGER.error("%s", error, exc_info=not isinstance(error, FedtagError))
             told = error.reason if isinstance(error, CarriedOutError) else reason(error)
+            event = fields(Event.INSTRUCTION_FAILED, error=told.split(":")[0].split(";")[0])
+            LOGGER.error("%s", error, exc_info=not isinstance(error, FedtagError), extra=event)
             return Message(Error(CLIENT_EXCEPTION, told), reply_to=message)
         return Message(content, reply_to=message)
 

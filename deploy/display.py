@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -112,8 +112,8 @@ class RoundBar:
         if self.task is not None:
             self.bars.update(self.task, detail=describe(row))
 
-    def note(self, text: str) -> None:
-        LOGGER.warning("%s", text)
+    def note(self, text: str, told: Mapping[str, Any] | None = None) -> None:
+        LOGGER.warning("%s", text, extra=told)
 
 
 class Lines:

@@ -10,6 +10,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 LOGGER = logging.getLogger("fedtag")
+TEXT_FORMAT = "fedtag %(levelname)s: %(message)s"
 
 app = ServerApp()
 
@@ -18,23 +19,17 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Run the configured method over the nodes of the grid."""
     from common.config import RunConfig
+    from common.logs import start_log
     from server.progress import LineProgress
     from server.rounds import Rounds
+    from server.tracking.meters import exposed_meters
     from server.tracking.run_directory import RunDirectory
 
-    log_to_stderr()
+    start_log(TEXT_FORMAT)
     config = RunConfig.from_flat(context.run_config)
     home = Path(os.environ.get("FEDTAG_HOME") or Path.home() / ".fedtag")
     path = Path(config.out) if config.out else home / "runs" / f"{config.method}-{context.run_id}"
     LOGGER.info("results go to %s", path)
-    Rounds(grid, config, RunDirectory(path, resume=config.resume), LineProgress()).run()
-
-
-def log_to_stderr() -> None:
-    """Lines of our own log only: Flower sends stderr to the SuperLink by HTTP, whose client logs each request."""
-    if not LOGGER.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("fedtag %(levelname)s: %(message)s"))
-        LOGGER.addHandler(handler)
-    LOGGER.setLevel(logging.INFO)
-    LOGGER.propagate = False
+    progress = LineProgress()
+    with exposed_meters(progress.note) as meters:
+        Rounds(grid, config, RunDirectory(path, resume=config.resume), progress, meters).run()

@@ -8,6 +8,7 @@ from typing import Any
 
 from common.config import RunConfig
 from common.errors import ProtocolError, QuorumError
+from common.logs import Event, fields
 from common.secure.block import Block
 from common.secure.phases import SHARES
 from common.secure.upload import UNREAD
@@ -130,7 +131,10 @@ class Blocks:
             try:
                 members[client] = plan.accepted(client, reply.content.values.get(SHARES))
             except ProtocolError as error:
-                self.phases.progress.note(f"{client} is not in the block: {error}")
+                self.phases.progress.note(
+                    f"{client} is not in the block: {error}",
+                    fields(Event.SECURE_SUM, round=turn.number, client=client, error="ProtocolError"),
+                )
                 failures[client] = str(error)
                 continue
             for letter in reply.content.letters:
@@ -145,7 +149,8 @@ class Blocks:
         if len(block.members) == 2 and not self.warned:
             self.warned = True
             self.phases.progress.note(
-                "two clients: each can subtract its own part from a sum and so see the other's"
+                "two clients: each can subtract its own part from a sum and so see the other's",
+                fields(Event.SECURE_SUM, round=turn.number, clients=2),
             )
         return block
 

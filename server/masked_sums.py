@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from common.config import RunConfig
 from common.errors import ProtocolError, QuorumError, WireError
+from common.logs import Event, fields
 from common.secure.block import Block
 from common.secure.fixed_point import FixedPoint
 from common.secure.phases import SIGN, UNMASK
@@ -80,7 +81,10 @@ class MaskedSums:
                         f"round {turn.number} stopped, since its sum could not be opened: {error}. "
                         f"Complete rounds are safe: continue with --resume {self.phases.directory.path}"
                     ) from error
-                self.phases.progress.note(f"round {turn.number} is repeated with a new block: {error}")
+                self.phases.progress.note(
+                    f"round {turn.number} is repeated with a new block: {error}",
+                    fields(Event.SECURE_SUM, round=turn.number, error=type(error).__name__),
+                )
         raise AssertionError("unreachable")
 
     def _sum(self, turn: Turn, phase: Phase) -> Outcome:
@@ -173,7 +177,10 @@ class MaskedSums:
             try:
                 check_release(client, survivors, dropped, release)
             except ProtocolError as error:
-                self.phases.progress.note(f"round {turn.number}, an answer is of no use: {error}")
+                self.phases.progress.note(
+                    f"round {turn.number}, an answer is of no use: {error}",
+                    fields(Event.SECURE_SUM, round=turn.number, client=client, error="ProtocolError"),
+                )
         total = open_sum(block, index, uploads, releases, self.fixed)
         turn.seconds["unmask"] = turn.seconds.get("unmask", 0.0) + time.monotonic() - before
         return layout.opened(total)
@@ -200,7 +207,8 @@ class MaskedSums:
             names = ", ".join(sorted(contributions))
             self.phases.progress.note(
                 f"round {turn.number}, the sum of {names} is not used, since one of them did not keep to "
-                f"the protocol: {error}"
+                f"the protocol: {error}",
+                fields(Event.SECURE_SUM, round=turn.number, error="WireError"),
             )
             return Outcome(replies, failures, told={} if self.hidden else replies)
         statistics = due_statistics(self.aggregation, self.standing, contributions)

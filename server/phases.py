@@ -22,6 +22,7 @@ from server.progress import Progress
 from server.reception import Reception
 from server.standing import Standing
 from server.tracking.run_directory import RunDirectory
+from server.watch import Watch, left_out
 
 if TYPE_CHECKING:
     from server.rounds import Exchange
@@ -50,6 +51,7 @@ class Phases:
         directory: where disclosures are written.
         progress: told about troubles.
         standing: of the run.
+        watch: told what goes on.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Phases:
         directory: RunDirectory,
         progress: Progress,
         standing: Standing,
+        watch: Watch,
     ) -> None:
         self.exchange = exchange
         self.method = method
@@ -67,6 +70,7 @@ class Phases:
         self.directory = directory
         self.progress = progress
         self.standing = standing
+        self.watch = watch
         self.reception = Reception(method, config)
         self.peers = Directory()
         self.mailbox = Mailbox(self.peers, standing, config.exchange.max_message_mb * 2**20)
@@ -82,7 +86,8 @@ class Phases:
         Raises:
             QuorumError: too few came.
         """
-        return self.exchange.nodes(self.config.clients if not self.names else 1, self.progress.note)
+        wanted = self.config.clients if not self.names else 1
+        return self.exchange.nodes(wanted, self.progress, self.watch)
 
     def run(
         self,
@@ -125,8 +130,11 @@ class Phases:
                 for node, part in asked.items()
             }
             labelled = {self.reception.label(node): instruction for node, instruction in instructions.items()}
-            exchanged = self.exchange.run(instructions, deadline)
+            self.watch.asked(turn.number, phase.name, asked, deadline)
+            exchanged = self.exchange.run(instructions, deadline, self.watch)
             accepted, refused = self.reception.receive(exchanged.replies, asked, self.standing, expected)
+            troubles = exchanged.failures | refusals_by_node(exchanged.replies, refused)
+            self.watch.exchanged(turn.number, phase.name, exchanged, troubles, self.names)
             refused |= {self.reception.label(node): reason for node, reason in exchanged.failures.items()}
             usable = accepted | usable
             failures = {name: why for name, why in (failures | refused).items() if name not in usable}
@@ -135,12 +143,13 @@ class Phases:
             add_durations(turn.seconds, exchanged.seconds, accepted)
             self.directory.append_disclosures(disclosures(turn.number, labelled, accepted, self.method.kinds))
             for client, reason in sorted(refused.items()):
-                self.progress.note(f"round {turn.number}, {client} is left out: {reason}")
+                note = f"round {turn.number}, {client} is left out: {reason}"
+                self.progress.note(note, left_out(turn.number, client, reason))
             if len(usable) >= wanted:
                 if phase.letters:
                     self.mailbox.exchanged(usable, self.progress.note)
                 return dict(sorted(usable.items())), failures
-            online = set(self.exchange.nodes(1, self.progress.note))
+            online = set(self.exchange.nodes(1, self.progress, self.watch))
             asked = {
                 node: part
                 for node, part in asked.items()
@@ -195,3 +204,11 @@ class Phases:
         return Instruction(
             standing.run, standing.step, turn.number, phase.name, Content(tensors, values, letters)
         )
+
+
+def refusals_by_node(replies: Mapping[int, Reply], refused: Mapping[str, str]) -> dict[int, str]:
+    """Reasons of refusal by node; among nodes that claim one name, the one whose claim was heard has it."""
+    reasons = {
+        node: refused.get(f"node {node}", refused.get(reply.client)) for node, reply in replies.items()
+    }
+    return {node: why for node, why in reasons.items() if why is not None}

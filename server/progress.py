@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+from common.logs import Event, fields
 from server.tracking.rows import RoundRow
 
 LOGGER = logging.getLogger("fedtag")
@@ -26,8 +28,8 @@ class Progress(Protocol):
         """The model of a round has been scored, or was not due to be."""
         ...
 
-    def note(self, text: str) -> None:
-        """Something that a person should read."""
+    def note(self, text: str, told: Mapping[str, Any] | None = None) -> None:
+        """Something that a person should read; `told` is what the log in JSON says instead of the text."""
         ...
 
 
@@ -52,16 +54,25 @@ class LineProgress:
 
     def begin(self, rounds: int, done: int) -> None:
         self.rounds = rounds
-        LOGGER.info("%d rounds%s", rounds, f", going on after round {done}" if done else "")
+        event = fields(Event.RUN_RESUMED if done else Event.RUN_STARTED, round=done, rounds=rounds)
+        LOGGER.info("%d rounds%s", rounds, f", going on after round {done}" if done else "", extra=event)
 
     def advance(self, row: RoundRow) -> None:
-        LOGGER.debug("round %d is over", row.round)
+        event = fields(
+            Event.ROUND,
+            round=row.round,
+            seconds=row.seconds,
+            bytes=row.bytes_up + row.bytes_down,
+            clients=row.clients_ok,
+        )
+        LOGGER.debug("round %d is over", row.round, extra=event)
 
     def scored(self, row: RoundRow) -> None:
         now = time.monotonic()
         if now - self.last >= self.interval or row.round == self.rounds:
             self.last = now
-            LOGGER.info("round %d of %d: %s", row.round, self.rounds, describe(row))
+            event = fields(Event.SCORES, round=row.round, rounds=self.rounds)
+            LOGGER.info("round %d of %d: %s", row.round, self.rounds, describe(row), extra=event)
 
-    def note(self, text: str) -> None:
-        LOGGER.warning("%s", text)
+    def note(self, text: str, told: Mapping[str, Any] | None = None) -> None:
+        LOGGER.warning("%s", text, extra=told)

@@ -7,7 +7,7 @@ a last exchange scores the final model.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from flwr.app import ArrayRecord, Message
@@ -15,6 +15,7 @@ from flwr.serverapp import Grid
 
 from common.config import RunConfig
 from common.errors import QuorumError, WireError
+from common.logs import Event, fields
 from common.noise import entropy_generator
 from common.sections import ExchangeConfig
 from common.wire.codec import decode_reply, encode, pack, pack_all
@@ -32,9 +33,11 @@ from server.strategies.accounting import spent
 from server.strategies.aggregation import Aggregation
 from server.sums import Outcome, PlainSums, Sums
 from server.tracking.checkpoint import CheckpointFolder
+from server.tracking.meters import Meters
 from server.tracking.rows import Summary
 from server.tracking.run_directory import RunDirectory
 from server.tracking.tensorboard import ScalarLog
+from server.watch import Watch
 
 
 class Exchange:
@@ -44,8 +47,13 @@ class Exchange:
         self.grid = grid
         self.config = config
 
-    def nodes(self, count: int, note: Callable[[str], None]) -> list[int]:
+    def nodes(self, count: int, progress: Progress, watch: Watch) -> list[int]:
         """The nodes that are online, as soon as there are `count`, or after the start time-out.
+
+        Args:
+            count: of clients to wait for.
+            progress: told that there are fewer.
+            watch: told which ones are there.
 
         Raises:
             QuorumError: if fewer than the quorum of `count` came.
@@ -53,10 +61,13 @@ class Exchange:
         start = time.monotonic()
         nodes = sorted(self.grid.get_node_ids())
         if len(nodes) < count:
-            note(f"waiting for {count} clients, {len(nodes)} are online")
+            waiting = fields(Event.WAITING, clients=len(nodes), wanted=count)
+            progress.note(f"waiting for {count} clients, {len(nodes)} are online", waiting)
         while len(nodes) < count and time.monotonic() - start < self.config.start_timeout:
+            watch.seen(nodes)
             time.sleep(min(1.0, 10 * self.config.poll))
             nodes = sorted(self.grid.get_node_ids())
+        watch.seen(nodes)
         if not nodes or len(nodes) < self.config.quorum * count:
             raise QuorumError(
                 f"{len(nodes)} of {count} clients came online within {self.config.start_timeout:g} s: "
@@ -64,8 +75,8 @@ class Exchange:
             )
         return nodes
 
-    def run(self, instructions: Mapping[int, Instruction], deadline: float) -> Exchanged:
-        """One exchange with the given nodes."""
+    def run(self, instructions: Mapping[int, Instruction], deadline: float, watch: Watch) -> Exchanged:
+        """One exchange with the given nodes; `watch` is told about each reply."""
         start = time.monotonic()
         result = Exchanged()
         written: dict[Hashable, ArrayRecord] = {}
@@ -90,11 +101,14 @@ class Exchange:
             for message in self.grid.pull_messages(list(waiting)):
                 node = waiting.pop(message.metadata.reply_to_message_id, None)
                 if node is not None:
-                    result.bytes_up += pack(message).size
+                    size = pack(message).size
+                    result.bytes_up += size
+                    watch.replied(node, size)
                     self._receive(message, node, instructions[node], result)
             if time.monotonic() - start >= deadline:
                 break
             if waiting:
+                watch.beat()
                 time.sleep(self.config.poll)
         result.failures |= dict.fromkeys(waiting.values(), f"no reply within {deadline:g} s")
         result.seconds = time.monotonic() - start
@@ -121,9 +135,17 @@ class Rounds:
         config: all settings.
         directory: opened for a new run, or with its earlier checkpoint for one that goes on.
         progress: told about rounds and troubles.
+        meters: of the run, where somebody reads them.
     """
 
-    def __init__(self, grid: Grid, config: RunConfig, directory: RunDirectory, progress: Progress) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        config: RunConfig,
+        directory: RunDirectory,
+        progress: Progress,
+        meters: Meters | None = None,
+    ) -> None:
         self.config = config
         self.directory = directory
         self.progress = progress
@@ -133,6 +155,7 @@ class Rounds:
         self.exchange = Exchange(grid, config.exchange)
         self.aggregation = Aggregation(config, entropy_generator())
         self.standing = Standing()
+        self.watch = Watch(directory.path, config, progress, meters or Meters())
         self.closing = Turn(config.rounds + 1, due=True)
 
     def run(self) -> Summary:
@@ -143,7 +166,7 @@ class Rounds:
             RunError: when another process writes the directory, or no client can train.
             ConfigError: the settings ask for something that is not installed.
         """
-        with self.directory.exclusively():
+        with self.directory.exclusively(), self.watch:
             return self._run()
 
     def _run(self) -> Summary:
@@ -152,13 +175,15 @@ class Rounds:
         if restored is not None:
             self.standing, note = restored
             if note:
-                self.progress.note(note)
+                self.progress.note(note, fields(Event.CHECKPOINT, round=self.standing.round))
         self.phases = Phases(
-            self.exchange, self.method, self.config, self.directory, self.progress, self.standing
+            self.exchange, self.method, self.config, self.directory, self.progress, self.standing, self.watch
         )
         self.sums = self._sums()
         self.directory.write_config(self.config.to_nested())
         self.progress.begin(self.config.rounds, self.standing.round)
+        pending = [] if self.standing.pending is None else [self.standing.pending]
+        self.watch.begin(self.standing.run, [*self.directory.read_rounds(), *pending])
         if restored is not None and self.config.train.client_fraction < 1:
             # Sampling goes by names, and Flower's node numbers may be others than before.
             recall = Turn(self.standing.round + 1)
@@ -182,7 +207,8 @@ class Rounds:
             bound = guarantee["epsilon"]
             self.progress.note(
                 f"differential privacy: epsilon {'without bound' if bound is None else f'{bound:.3g}'} at delta "
-                f"{guarantee['delta']:g} after {self.config.rounds} rounds, for {guarantee['unit']}"
+                f"{guarantee['delta']:g} after {self.config.rounds} rounds, for {guarantee['unit']}",
+                fields(Event.GUARANTEE, rounds=self.config.rounds),
             )
 
     def _sums(self) -> Sums:
@@ -234,9 +260,11 @@ class Rounds:
             reply.content.values["sizes"]["train_nodes"] for reply in outcome.told.values()
         ):
             self.progress.note(
-                "no client has a training node, so nothing is learned: give nodes a split, or --split"
+                "no client has a training node, so nothing is learned: give nodes a split, or --split",
+                fields(Event.NOTHING_LEARNED, round=round_number),
             )
         self.progress.advance(standing.pending)
+        self.watch.round_over(standing.pending)
 
     def _score_pending(self, outcome: Outcome, due: bool, scalars: ScalarLog) -> None:
         """Complete and write the row of the last round, whose model the replies score."""
@@ -268,3 +296,4 @@ class Rounds:
         self.directory.append_clients(rows)
         scalars.add_round(row)
         self.progress.scored(row)
+        self.watch.scored(row)

@@ -24,6 +24,7 @@ from client.worker.identity import Identity, settings_digest
 from client.worker.place import Place, check_peer, locked, place_of
 from client.worker.settings import DEFAULT_IDLE
 from common.errors import FedtagError, WireError
+from common.logs import EVENTS, Event, fields, start_log
 
 if TYPE_CHECKING:
     from client.worker.sessions import Sessions
@@ -72,7 +73,9 @@ class Service:
                 self._sessions.drop(closed_only=True)
                 self._going = len(self._sessions) > 0
             else:
-                LOGGER.info("no message for %g s", self.idle)
+                LOGGER.info(
+                    "no message for %g s", self.idle, extra=fields(Event.WORKER_ENDS, seconds=self.idle)
+                )
                 self._going = False
 
     def _patience(self) -> float:
@@ -92,7 +95,7 @@ class Service:
         except ConnectionError:
             LOGGER.info("a client went away")
         except (OSError, WireError) as error:
-            LOGGER.warning("a client was refused: %s", error)
+            LOGGER.warning("a client was refused: %s", error, extra=fields(Event.WORKER_REFUSED))
 
     def _answer(self, request: Frame, hello: Frame) -> Frame:
         match request.kind:
@@ -120,11 +123,20 @@ class Service:
             from common.wire.serialisation import instruction_of, serialised
 
             self._sessions = self._sessions or Sessions()
-            reply = self._sessions.respond(instruction_of(record_of(request)), run_config, node)
+            instruction, start = instruction_of(record_of(request)), time.monotonic()
+            reply = self._sessions.respond(instruction, run_config, node)
+            told = fields(
+                Event.INSTRUCTION,
+                run=instruction.run,
+                round=instruction.round,
+                phase=instruction.phase,
+                seconds=time.monotonic() - start,
+            )
+            EVENTS.info("carried out", extra=told)
             return record_frame("reply", serialised(reply), {})
         except Exception as error:
             expected = isinstance(error, FedtagError)
-            LOGGER.error("%s", error, exc_info=not expected)
+            LOGGER.error("%s", error, exc_info=not expected, extra=fields(Event.INSTRUCTION_FAILED))
             # Memory that ran out or a device that failed may leave a process that can compute no more.
             self._going = expected
             return Frame("error", {"text": str(error), "reason": reason(error)})
@@ -170,14 +182,17 @@ def serve(place: Place, idle: float) -> int:
                 os._exit(0)
             signal.signal(signal.SIGTERM, _leave)
             try:
-                LOGGER.info("worker %d listens at %s", os.getpid(), place.socket)
+                listens, ends = (
+                    fields(event, pid=os.getpid()) for event in (Event.WORKER_LISTENS, Event.WORKER_ENDS)
+                )
+                LOGGER.info("worker %d listens at %s", os.getpid(), place.socket, extra=listens)
                 Service(listener, idle).run()
             finally:
                 place.socket.unlink(missing_ok=True)
                 listener.close()
-                LOGGER.info("worker %d ends", os.getpid())
+                LOGGER.info("worker %d ends", os.getpid(), extra=ends)
     except (WorkerUnavailableError, OSError) as error:
-        LOGGER.error("no worker: %s", error)
+        LOGGER.error("no worker: %s", error, extra=fields(Event.WORKER_FAILED))
         return 1
     return 0
 
@@ -189,7 +204,7 @@ def _leave(number: int, frame: FrameType | None) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Run a worker: WORKSPACE IDLE."""
     workspace, idle = arguments
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    start_log("%(asctime)s %(levelname)s %(message)s")
     return serve(place_of(Path(workspace)), float(idle))
 
 

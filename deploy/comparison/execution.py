@@ -7,11 +7,12 @@ import logging
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from common.config import RunConfig, flatten
 from common.errors import ConfigError, FedtagError, RunError
@@ -239,7 +240,7 @@ class ToldRounds:
     def scored(self, row: RoundRow) -> None:
         """Scores are shown once, when the run has finished."""
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, told: Mapping[str, Any] | None = None) -> None:
         self.tell(Note(text))
 
 

@@ -39,15 +39,19 @@ def exclusively(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file by its new content, or leave the old one untouched."""
+def write_atomically(path: Path, content: bytes, durable: bool = True) -> None:
+    """Replace a file by its new content, or leave the old one untouched.
+
+    Without `durable` that holds for a process that is killed, not for a machine that loses power.
+    """
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
     except BaseException:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 import torch
@@ -42,7 +43,7 @@ class RoundClock:
 
     def scored(self, row: RoundRow) -> None: ...
 
-    def note(self, text: str) -> None: ...
+    def note(self, text: str, told: Mapping[str, Any] | None = None) -> None: ...
 
 
 @dataclass(frozen=True)

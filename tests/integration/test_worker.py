@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -181,7 +181,7 @@ class Silent:
 
     def scored(self, row: object) -> None: ...
 
-    def note(self, text: str) -> None: ...
+    def note(self, text: str, told: Mapping[str, Any] | None = None) -> None: ...
 
 
 def test_two_processes_at_once_start_one_worker_and_import_little(site: AtSite) -> None:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from deploy.following import Follower
 from server.tracking.rows import RoundRow
@@ -22,7 +23,7 @@ class Recorder:
     def scored(self, row: RoundRow) -> None:
         self.events.append(("scored", row.round))
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, told: Mapping[str, Any] | None = None) -> None:
         raise AssertionError(text)
 
 

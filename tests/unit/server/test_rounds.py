@@ -56,7 +56,7 @@ class Notes:
     def scored(self, row: RoundRow) -> None:
         pass
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, told: Mapping[str, Any] | None = None) -> None:
         self.texts.append(text)
 
 
