@@ -19,6 +19,7 @@ from deploy.commands.exporting import export
 from deploy.commands.pinning import identity
 from deploy.commands.predicting import predict
 from deploy.commands.running import demo, simulate, up
+from deploy.commands.watching import status
 
 
 class Commands(TyperGroup):
@@ -42,6 +43,7 @@ app = typer.Typer(
 for command in (
     simulate,
     up,
+    status,
     compare,
     validate,
     audit,

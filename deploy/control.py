@@ -59,6 +59,21 @@ def flower_environment(extra: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def flower_answer(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> str:
+    """All that a command of Flower's prints.
+
+    Args:
+        arguments: after `flwr`.
+        environment: what `flower_environment` gives, with FLWR_HOME where it is not the user's own.
+        folder: the working directory.
+    """
+    program = Program(f"flwr {arguments[0]}", ["flwr", *arguments], environment, folder)
+    try:
+        return "\n".join(program.output())
+    finally:
+        program.kill()
+
+
 class Control:
     """Commands to one SuperLink on loopback.
 
@@ -127,7 +142,7 @@ class Control:
                 self.stop(run_id)
             raise
         if run_id is None:
-            raise DeploymentError(f"Flower refused the run: {_plain(heard)}.")
+            raise DeploymentError(f"Flower refused the run: {plain(heard)}.")
         outcome = self.outcome(run_id)
         if not outcome.status.startswith("finished"):
             self.stop(run_id)
@@ -149,7 +164,7 @@ class Control:
             return RunOutcome(run["run-id"], run["status"], run["status-details"])
         except (ValueError, KeyError, TypeError) as error:
             raise DeploymentError(
-                f"the state of run {run_id} is unknown, the SuperLink may have ended: {_plain([text])}; "
+                f"the state of run {run_id} is unknown, the SuperLink may have ended: {plain([text])}; "
                 "see its log."
             ) from error
 
@@ -172,17 +187,13 @@ class Control:
         text = self._answer(["supernode", "register", str(public_key), _CONNECTION])
         if found := _REGISTERED.search(text):
             return found[1]
-        raise DeploymentError(f"Flower refused the key {public_key}: {_plain([text])}.")
+        raise DeploymentError(f"Flower refused the key {public_key}: {plain([text])}.")
 
     def _start(self, arguments: Sequence[str]) -> Program:
         return Program(f"flwr {arguments[0]}", ["flwr", *arguments], self._environment, self._home)
 
     def _answer(self, arguments: Sequence[str]) -> str:
-        program = self._start(arguments)
-        try:
-            return "\n".join(program.output())
-        finally:
-            program.kill()
+        return flower_answer(arguments, self._environment, self._home)
 
     def _check_keys(self, run_config: Mapping[str, bool | int | float | str]) -> None:
         """Flower refuses a key without a default, but does not say which."""
@@ -207,7 +218,7 @@ def _dotted(table: Mapping[str, object], prefix: str = "") -> list[str]:
     return keys
 
 
-def _plain(lines: Sequence[str]) -> str:
+def plain(lines: Sequence[str]) -> str:
     """Flower's framed error message as one line."""
     stripped = (line.strip(_BOX) for line in "\n".join(lines).splitlines())
     return " ".join(line for line in stripped if line and line != "Error").rstrip(".") or "no reason given"

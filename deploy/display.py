@@ -41,6 +41,10 @@ class Display(Protocol):
         """For the long work of a site: called with what it does, how much is done, and of how much."""
         ...
 
+    def stage(self, text: str) -> None:
+        """What the run does at this moment, where that takes long; may be told again and again."""
+        ...
+
 
 @contextmanager
 def display(debug: bool = False) -> Iterator[Display]:
@@ -79,7 +83,7 @@ class Bars:
 
     def __init__(self, bars: Progress) -> None:
         self.bars = bars
-        self.rounds: RunProgress = RoundBar(bars)
+        self.rounds = RoundBar(bars)
         self.tasks: dict[str, TaskID] = {}
 
     def work(self, site: str) -> Work:
@@ -90,6 +94,9 @@ class Bars:
             self.bars.update(self.tasks[name], completed=done, total=total, visible=done < total)
 
         return show
+
+    def stage(self, text: str) -> None:
+        self.rounds.stage(text)
 
 
 class RoundBar:
@@ -112,6 +119,10 @@ class RoundBar:
         if self.task is not None:
             self.bars.update(self.task, detail=describe(row))
 
+    def stage(self, text: str) -> None:
+        if self.task is not None:
+            self.bars.update(self.task, detail=text)
+
     def note(self, text: str, told: Mapping[str, Any] | None = None) -> None:
         LOGGER.warning("%s", text, extra=told)
 
@@ -121,6 +132,8 @@ class Lines:
 
     def __init__(self) -> None:
         self.rounds: RunProgress = LineProgress(SECONDS_BETWEEN_LINES)
+        self._stage = ""
+        self._stage_told = -SECONDS_BETWEEN_LINES
 
     def work(self, site: str) -> Work:
         last = -SECONDS_BETWEEN_LINES
@@ -133,6 +146,12 @@ class Lines:
                 LOGGER.info("%s: %s, %d of %d", site, what, done, total)
 
         return show
+
+    def stage(self, text: str) -> None:
+        now = time.monotonic()
+        if text != self._stage and now - self._stage_told >= SECONDS_BETWEEN_LINES:
+            self._stage, self._stage_told = text, now
+            LOGGER.info("%s", text)
 
 
 class ConsoleHandler(logging.Handler):

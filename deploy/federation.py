@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,9 @@ from deploy.control import Control, RunOutcome, flower_environment
 from deploy.ports import LOOPBACK, answers, free_ports
 from deploy.processes import Program, ProgramGroup, wait_until_ready
 from deploy.transport import in_clear, secured
+
+_NODE_ID = re.compile(r"SuperNode ID: (\d+)")
+MOST_LOG_LINES = 1000
 
 
 class LocalFederation:
@@ -45,6 +49,8 @@ class LocalFederation:
         self._environment = flower_environment(environment or {})
         self._start_seconds = start_seconds
         self._tls = tls
+        self._introduced: set[Program] = set()
+        self._node_ids: dict[str, int] = {}
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -80,6 +86,21 @@ class LocalFederation:
     ) -> RunOutcome:
         """One run on all nodes; see `Control.run`."""
         return self._control.run(run_config, on_line)
+
+    def ended(self) -> dict[int, int]:
+        """Exit codes of the SuperNodes that have ended, by their places."""
+        codes = {index: program.exit_code for index, program in enumerate(self._nodes)}
+        return {index: code for index, code in codes.items() if code is not None}
+
+    def node_ids(self) -> dict[str, int]:
+        """The places of the SuperNodes by the numbers that Flower has given them; a restarted one may have two."""
+        for index, program in enumerate(self._nodes):
+            if program not in self._introduced and (
+                found := _NODE_ID.findall(program.log_tail(MOST_LOG_LINES))
+            ):
+                self._introduced.add(program)
+                self._node_ids[found[-1]] = index
+        return dict(self._node_ids)
 
     def kill_node(self, index: int) -> None:
         """End a SuperNode and all that it started without warning, as a power cut does."""
@@ -174,6 +195,14 @@ class SimulatedFederation:
     ) -> RunOutcome:
         """One run on all simulated nodes; see `Control.run`."""
         return self._control.run(run_config, on_line)
+
+    def ended(self) -> dict[int, int]:
+        """Nothing: simulated nodes are no programs."""
+        return {}
+
+    def node_ids(self) -> dict[str, int]:
+        """Nothing: which simulated node stands for which site is known to Flower alone."""
+        return {}
 
 
 def _launch_superlink(

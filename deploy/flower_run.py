@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -21,9 +23,11 @@ from deploy.federation import LocalFederation, SimulatedFederation
 from deploy.flower_app import write_app
 from deploy.following import Follower
 from deploy.simulation import PreparedRun
+from server.tracking.status import RunStatus, read_status
 
 Engine = Literal["ray", "processes", "tls"]
 
+NODE = re.compile(r"\bnode (\d+)")
 NOTED = re.compile(r"fedtag WARNING: (.*)")
 REASON = re.compile(r"(?:[\w.]+\.)?(?:\w+Error|\w+Exception): (.+)")
 LOGS = "logs"
@@ -40,29 +44,74 @@ def run_on_flower(run: PreparedRun, engine: Engine, display: Display) -> None:
     """
     out = run.directory.path.absolute()
     log: list[str] = []
-
-    def heard(line: str) -> None:
-        log.append(line)
-        if noted := NOTED.search(line):
-            display.rounds.note(noted[1])
+    before = read_status(out)
+    names: dict[str, str] = {}
 
     # The ServerApp finds the folder made and its settings written: it goes on from round 0 at the earliest.
     config = run.config.model_copy(update={"resume": True})
     with tempfile.TemporaryDirectory(prefix="fedtag-", ignore_cleanup_errors=True) as scratch:
         app, home = write_app(Path(scratch) / "app"), Path(scratch) / "home"
         try:
-            with (
-                federation(engine, app, home, run.sites, config) as started,
-                Follower(out, config.rounds, display.rounds),
-            ):
-                try:
-                    outcome = started.run(config.to_flat(), heard)
-                finally:
-                    stop_workers(run.sites)
+            with federation(engine, app, home, run.sites, config) as started:
+
+                def named() -> dict[str, str]:
+                    names.update({node: run.sites[place].name for node, place in started.node_ids().items()})
+                    return names
+
+                def ended() -> dict[str, int]:
+                    return {run.sites[place].name: code for place, code in started.ended().items()}
+
+                def heard(line: str) -> None:
+                    log.append(line)
+                    if text := noted(line):
+                        display.rounds.note(with_sites(text, named()))
+
+                with Follower(out, config.rounds, display, named, ended):
+                    try:
+                        outcome = started.run(config.to_flat(), heard)
+                    finally:
+                        stop_workers(run.sites)
         finally:
             keep_logs(home / LOGS, out / LOGS, log)
     if not outcome.succeeded:
-        raise DeploymentError(f"{failure(outcome, log)}; the logs are in {out / LOGS}")
+        why = with_sites(reason_told(out, before) or failure(outcome, log), names)
+        raise DeploymentError(f"{why}; the logs are in {out / LOGS}")
+
+
+def noted(line: str) -> str | None:
+    """What a person should read in a line of the ServerApp's log, as text or as JSON."""
+    if found := NOTED.search(line):
+        return found[1]
+    if not line.startswith("{"):
+        return None
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(told, dict) or told.get("level") != "WARNING" or told.get("logger") != "fedtag":
+        return None
+    details = [
+        f"{name} {told[name]}" for name in ("round", "client", "node", "error", "code") if name in told
+    ]
+    return ", ".join([str(told.get("event")), *details])
+
+
+def with_sites(text: str, names: Mapping[str, str]) -> str:
+    """The text with the sites behind the nodes that it names by their numbers."""
+
+    def naming(found: re.Match[str]) -> str:
+        name = names.get(found[1])
+        return found[0] if name is None else f"{name} ({found[0]})"
+
+    return NODE.sub(naming, text)
+
+
+def reason_told(out: Path, before: RunStatus | None) -> str | None:
+    """Why the run says that it stopped; None if it has said nothing since `before`."""
+    status = read_status(out)
+    if status is None or status == before or status.state != "stopped":
+        return None
+    return (status.reason or "").rstrip(".") or None
 
 
 def federation(

@@ -18,6 +18,7 @@ from common.errors import ConfigError, RunError
 from deploy.display import Display
 from deploy.inprocess import InProcessGrid
 from server.rounds import Rounds
+from server.tracking.meters import exposed_meters
 from server.tracking.run_directory import RunDirectory
 
 SITES = "sites"
@@ -105,7 +106,8 @@ def run_in_process(run: PreparedRun, display: Display) -> None:
         QuorumError: too few clients answered; the run can go on later.
     """
     sessions = [Session(site, run.config, display.work(site.name)) for site in run.sites]
-    Rounds(InProcessGrid(sessions), run.config, run.directory, display.rounds).run()
+    with exposed_meters(display.rounds.note) as meters:
+        Rounds(InProcessGrid(sessions), run.config, run.directory, display.rounds, meters).run()
 
 
 def check_device(name: str) -> None:

@@ -133,6 +133,9 @@ class Watch:
 
     def asked(self, number: int, phase: str, nodes: Iterable[int], deadline: float) -> None:
         """An exchange of a round begins, which may last `deadline` seconds."""
+        for node, known in self._clients.items():
+            if known.state != "offline":
+                self._change(node, state="online")
         for node in nodes:
             if node not in self._clients:
                 self._clients[node] = ClientStatus(str(node), None, "online")

@@ -222,6 +222,9 @@ class Told:
     def work(self, site: str) -> Work:
         return lambda what, done, total: self.tell(Step(f"{site}: {what}", done, total))
 
+    def stage(self, text: str) -> None:
+        """A matrix shows the steps of its cells."""
+
 
 class ToldRounds:
     """Progress of the rounds, passed on."""
