@@ -144,7 +144,7 @@ class Phases:
             self.directory.append_disclosures(disclosures(turn.number, labelled, accepted, self.method.kinds))
             for client, reason in sorted(refused.items()):
                 note = f"round {turn.number}, {client} is left out: {reason}"
-                self.progress.note(note, left_out(turn.number, client, reason))
+                self.progress.note(note, left_out(turn.number, client, reason, self.names.values()))
             if len(usable) >= wanted:
                 if phase.letters:
                     self.mailbox.exchanged(usable, self.progress.note)

@@ -93,6 +93,7 @@ class Exchange:
         result.bytes_down = sum(parcel.size for parcel in pack_all(messages))
         # The grid returns an empty identifier for a node that it cannot reach, and none at all for too large messages.
         pushed = list(self.grid.push_messages(messages)) or [""] * len(messages)
+        watch.sent(result.bytes_down)
         waiting = {key: node for key, node in zip(pushed, instructions, strict=True) if key}
         unreached = [node for node in instructions if node not in waiting.values()]
         result.failures |= dict.fromkeys(unreached, "the instruction could not be delivered")

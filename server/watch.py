@@ -150,6 +150,12 @@ class Watch:
         )
         self._write()
 
+    def sent(self, size: int) -> None:
+        """So many bytes went to the nodes."""
+        if self.status is not None:
+            self._move(bytes_down=self.status.bytes_down + size)
+        self._write(REPLY_SECONDS)
+
     def replied(self, node: int, size: int) -> None:
         """A node's message came; whether it is of use is seen at the end of the exchange."""
         self._change(node, state="answered", last_contact=moment(self.now()))
@@ -188,8 +194,6 @@ class Watch:
             )
             self.meters.failure(names.get(node))
         self.meters.exchange(phase, exchanged.seconds, exchanged.bytes_up, exchanged.bytes_down)
-        if self.status is not None:
-            self._move(bytes_down=self.status.bytes_down + exchanged.bytes_down)
         self._move(phase=None, since=None, deadline=None)
         self._write()
         told = fields(
@@ -268,10 +272,17 @@ def reason_of(error: BaseException) -> str:
     return "it was interrupted"
 
 
-def left_out(number: int, client: str, reason: str) -> dict[str, Any]:
-    """What the log may say of a client whose answer is of no use: codes, since its words came from elsewhere."""
+def left_out(number: int, client: str, reason: str, known: Collection[str]) -> dict[str, Any]:
+    """What the log may say of a client whose answer is of no use: codes, since its words came from elsewhere.
+
+    Args:
+        number: the round.
+        client: a name, or `node` and a number.
+        reason: as notes give it.
+        known: the names that have been accepted; another one is a claim.
+    """
     found = _ERROR.match(reason)
     code, error = (int(found[1]), found[2]) if found else (None, None)
     node = client.removeprefix("node ") if client.startswith("node ") else None
-    name = client if node is None else None
+    name = client if client in known else None
     return fields(Event.LEFT_OUT, round=number, client=name, node=node, code=code, error=error)
