@@ -172,6 +172,16 @@ def test_model_is_trained_between_hosts(federation: Federation) -> None:
     )
 
 
+def test_status_tells_of_the_run_and_of_the_registered_nodes(federation: Federation) -> None:
+    heard = federation.shell("server", "server: status")
+    assert "fedavg, 2 of 2 rounds complete, finished" in heard
+    told = json.loads(heard.splitlines()[-1])
+    assert (told["directory"].rpartition("/")[2], told["state"]) == ("first", "finished")
+    assert [client["name"] for client in told["clients"]] == list(NAMES)
+    registered = {node["node"]: node["status"] for node in told["superlink"]}
+    assert registered == {client["node"]: "online" for client in told["clients"]}
+
+
 def test_only_the_fleet_port_is_open(federation: Federation) -> None:
     for host in ("server", *NAMES):
         lines = federation.ask(host, "ss", "-Hltn").splitlines()

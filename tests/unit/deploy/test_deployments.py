@@ -19,6 +19,7 @@ from client.site import site_from_node_config
 from common.errors import ConfigError
 from deploy.certificates import CertificateFolder, issue
 from deploy.transport import superlink_options, supernode_options
+from server.tracking.meters import metrics_address
 from tests.system.runbook import block, blocks
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -225,6 +226,24 @@ def test_services_restart_as_flower_needs_it(name: str) -> None:
     assert "NoNewPrivileges" in found
 
 
+@pytest.mark.parametrize("program", ["superlink", "supernode"])
+def test_logs_of_services_cannot_quote_data_and_metrics_stay_on_loopback(program: str) -> None:
+    folder, service = ("server", "superlink") if program == "superlink" else ("institution", "hospital-b")
+    places = {
+        "systemd": dict(pair.split("=", 1) for line in unit(program)["Environment"] for pair in line.split()),
+        "kubernetes": {
+            entry["name"]: entry["value"]
+            for entry in container(f"{folder}/{program}.yaml")["env"]
+            if "value" in entry
+        },
+        "compose": compose()["services"][service]["environment"],
+    }
+    for name, variables in places.items():
+        assert variables["FEDTAG_LOG"].replace("${FEDTAG_LOG:-json}", "json") == "json", name
+        address = metrics_address(variables.get("FEDTAG_METRICS", ""))
+        assert address == (("127.0.0.1", 9464) if program == "superlink" and name != "compose" else None)
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
 def test_systemd_understands_the_units(tmp_path: Path) -> None:
     for path in (DEPLOY / "systemd").glob("*.service"):
@@ -255,6 +274,8 @@ EXECUTED = {
     "server: register",
     "institution: start",
     "server: train",
+    "server: status",
+    "server: metrics",
     "everywhere: environment",
     "coordinator: renew",
     "server: revoke",
