@@ -293,6 +293,39 @@ def test_errors_come_back_with_their_text_for_the_site_alone(site: AtSite) -> No
     assert "9999" in site.place.log.read_text()
 
 
+def test_a_log_in_json_quotes_no_data(site: AtSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker's log, and stderr of a process that Flower starts, over an error that quotes the site's nodes."""
+    monkeypatch.setenv("FEDTAG_LOG", "json")
+    site(instruction())
+    (Path(site.node["data"]) / "edges.csv").write_text("src,dst\n0,quokka marmalade\n")
+    told = {"node": site.node, "run": site.run, "header": instruction(step=2).header}
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_MESSAGE],
+        cwd=REPOSITORY,
+        input=json.dumps(told),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ask(site.workspace, "stop", 5.0)
+    wait_for(lambda: not site.place.socket.exists())
+    wait_for(lambda: '"worker ends"' in site.place.log.read_text())
+    log = site.place.log.read_text()
+    assert "marmalade" not in log + done.stderr
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert [(line["event"], line.get("error")) for line in lines] == [
+        ("worker listens", None),
+        ("instruction carried out", None),
+        ("instruction failed", "DataError"),
+        ("worker ends", None),
+    ]
+    assert (lines[1]["round"], lines[1]["phase"]) == (1, "train")
+    assert lines[2]["meaning"] == "A data folder breaks the contract."
+    assert any("client/data/" in frame for frame in lines[2]["frames"])
+    (line,) = map(json.loads, done.stderr.splitlines())
+    assert (line["level"], line["error"]) == ("CRITICAL", "CarriedOutError")
+
+
 def test_without_a_worker_the_message_is_carried_out_here(
     site: AtSite, caplog: pytest.LogCaptureFixture
 ) -> None:

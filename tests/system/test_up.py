@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from typer.testing import CliRunner
 
 from deploy.cli import app
 from server.tracking.run_directory import RunDirectory
+from server.tracking.status import read_status
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 Fedtag = Callable[..., int]
@@ -114,6 +117,52 @@ def test_stopped_federation_leaves_no_process(fedtag: Fedtag, tmp_path: Path) ->
         heard = process.communicate(timeout=60)[1]
     assert process.returncode == 143
     assert f"go on with: fedtag up --resume {folder / 'stopped'}" in heard
+    assert flower_processes(str(tmp_path)) == []
+
+
+def test_a_killed_supernode_is_named_by_its_site(fedtag: Fedtag, tmp_path: Path) -> None:
+    """It has not introduced itself yet, so that the server knows its number only; all logs are JSON."""
+    folder = tmp_path / "a folder"
+    command = [sys.executable, "-m", "deploy.cli", "up", "--method", "fedavg", "--data", "site-a"]
+    command += ["--data", "site-b", "--rounds", "1000", "--set", "exchange.first-deadline=10", "--out", "run"]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "FEDTAG_LOG": "json"}
+    heard = folder / "heard"
+
+    def wait_for(condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 180
+        while not condition():
+            assert time.monotonic() < deadline, heard.read_text()
+            assert process.poll() is None, heard.read_text()
+            time.sleep(0.1)
+
+    with heard.open("w") as stderr:
+        process = subprocess.Popen(command, env=environment, stderr=stderr)
+    try:
+        wait_for(lambda: (found := read_status(folder / "run")) is not None and found.phase == "train")
+        for program in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if "flower-supernode" in " ".join(program.cmdline()) and "node-1" in " ".join(
+                    program.cmdline()
+                ):
+                    program.kill()
+        wait_for(lambda: "the SuperNode of site-b ended with code -9" in heard.read_text())
+        wait_for(lambda: "client left out, round 1, node" in heard.read_text())
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+    text = heard.read_text()
+    assert "waiting for site-b" in text or "0 of 2 clients answered" in text
+    assert re.search(r"client left out, round 1, site-b \(node \d+\)", text)
+    status = read_status(folder / "run")
+    assert status is not None
+    assert (status.state, status.reason) == ("stopped", "it was interrupted")
+    logs = [
+        line for line in (folder / "run" / "logs" / "run.log").read_text().splitlines() if "fedtag" in line
+    ]
+    assert [json.loads(line)["event"] for line in logs if line.startswith("{")][:2] == [
+        "message",
+        "run started",
+    ]
     assert flower_processes(str(tmp_path)) == []
 
 
