@@ -59,6 +59,7 @@ class Event(StrEnum):
     NOTHING_LEARNED = "no training node"
     GUARANTEE = "privacy guarantee"
     SECURE_SUM = "secure sum"
+    PEERS = "exchange between peers"
     METRICS = "metrics"
     STATUS = "status not written"
     INSTRUCTION = "instruction carried out"

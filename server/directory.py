@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from common.errors import ProtocolError
+from common.logs import Event, fields
 from common.secure.identity import PublicIdentity
 from common.secure.phases import KEYS
 from server.methods.registry import Phase
@@ -47,7 +48,10 @@ class Directory:
             try:
                 self.keys[client] = PublicIdentity.from_json(reply.content.values.get(KEYS), client)
             except ProtocolError as error:
-                phases.progress.note(f"{client} can exchange nothing with its peers: {error}")
+                phases.progress.note(
+                    f"{client} can exchange nothing with its peers: {error}",
+                    fields(Event.PEERS, round=turn.number, client=client, error="ProtocolError"),
+                )
                 self.unknown[client] = str(error)
             self.told[client] = reply.content.values
         return online

@@ -52,12 +52,12 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_is_noticed_and_what_helps_is_said(tmp_path: Path, dead_process: int) -> None:
-    killed = status(pid=dead_process, updated=moment(NOW - timedelta(minutes=5)))
+    killed = status(pid=dead_process, updated=moment(NOW - timedelta(hours=5)))
     seen = look(run(tmp_path / "run", killed, sites="/somewhere"))
     assert not seen.going
     assert seen.trouble is not None
     assert f"its process {dead_process} is gone" in seen.trouble
-    assert "last heard of 5 min 0" in seen.trouble
+    assert "last heard of 5 h 0" in seen.trouble
     assert f"`fedtag up --resume {tmp_path / 'run'}`" in seen.trouble
     # A run of `flwr run` is resumed by it.
     seen = look(run(tmp_path / "other", killed))
