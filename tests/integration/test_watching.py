@@ -220,7 +220,7 @@ def test_a_killed_run_is_noticed_and_resumed(sites: list[Path], tmp_path: Path) 
         command, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, stderr=subprocess.DEVNULL
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not (folder / "metrics.jsonl").exists():
             assert time.monotonic() < deadline
             assert process.poll() is None
