@@ -156,7 +156,7 @@ def test_an_exchange_without_portraits_leaves_the_cluster(ring: Ring) -> None:
     ring.nodes()
     before = {name: memory.cluster for name, memory in ring.memories.items()}
     ring.letters = []
-    assert ring.nodes() == dict.fromkeys(NAMES, {})
+    assert ring.nodes() == {name: {} for name in NAMES}
     assert {name: memory.cluster for name, memory in ring.memories.items()} == before
 
 
