@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client.state import KEPT_RUNS, StateStore
+from client.state import KEPT_RUNS, Remembered, StateStore
 from common.errors import RunError
 
 
@@ -116,3 +116,21 @@ def test_only_finite_values_are_saved(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
         StateStore(tmp_path, "run").save(1, 1, {}, {"x": float("nan")})
     assert StateStore(tmp_path, "run").load_before(9) is None
+
+
+def test_what_holds_for_a_whole_run_is_no_snapshot(tmp_path: Path) -> None:
+    store = StateStore(tmp_path, "run")
+    assert store.find("condensed") is None
+    store.keep("condensed", Remembered({"x": torch.eye(2), "none": torch.zeros(0, 3)}, {"share": 0.5}))
+    assert store.load_before(10**6) is None
+    for step in range(1, 9):
+        save(store, step, step)
+    found = StateStore(tmp_path, "run").find("condensed")
+    assert found is not None
+    assert torch.equal(found.tensors["x"], torch.eye(2))
+    assert found.tensors["none"].shape == (0, 3)
+    assert found.values == {"share": 0.5}
+    assert StateStore(tmp_path, "other").find("condensed") is None
+    (tmp_path / "run" / "condensed.safetensors").write_bytes(b"no safetensors")
+    with pytest.raises(RunError, match=r"condensed\.safetensors is damaged"):
+        store.find("condensed")

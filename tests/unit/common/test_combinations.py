@@ -21,6 +21,16 @@ DISTRIBUTED: Settings = {**HIDDEN, "privacy.dp.mode": "distributed"}
 
 # What is refused, the reason, and the change that the message proposes, after which the settings are allowed.
 REFUSED: dict[str, tuple[Settings, str, Settings]] = {
+    "a condenser of a method that has its own": (
+        {"method": "dance", "condenser.name": "gcond"},
+        "condenser.name = gcond has no place in method dance: set condenser.name = none",
+        {"condenser.name": "none"},
+    ),
+    "a condenser without a federation": (
+        {"method": "isolated", "condenser.name": "random"},
+        "or method = fedavg",
+        {"method": "fedavg"},
+    ),
     "robust rule with aware weights": (
         {"aggregation.rule": "median", "aggregation.weights": "distribution-aware"},
         "distribution-aware weights would have no effect",

@@ -198,6 +198,8 @@ def test_sizes_must_fit_together() -> None:
         ({"seconds": {"a": 10**300}}, "durations"),
         ({"seconds": {str(k): 1 for k in range(65)}}, "durations"),
         ({"condensation": 3}, "counts of core nodes"),
+        ({"condensation": {"core": 2, "nodes": 9, "copied": 1.5}}, "copied and close must be shares"),
+        ({"condensation": {"core": 2, "nodes": 9, "close": "all"}}, "copied and close must be shares"),
         ({"condensation": {"core": 2}}, "counts of core nodes"),
         ({"condensation": {"core": 11, "nodes": 10}}, "counts of core nodes"),
         ({"condensation": {"core": True, "nodes": 10}}, "counts of core nodes"),

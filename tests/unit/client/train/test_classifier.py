@@ -11,8 +11,11 @@ from torch.nn import functional
 from client.session import Session
 from client.site import Site
 from client.train.classifier import fresh_backbone, local_examples, score_backbone, train_backbone
+from client.train.examples import Examples
 from common.config import RunConfig
+from common.graph import normalised_adjacency
 from common.models.parameters import fingerprint, parameters_of
+from common.synthetic.condensed import Condensed
 
 Open = Callable[..., Session]
 
@@ -81,3 +84,29 @@ def test_training_learns(open_session: Open) -> None:
     told = train_backbone(session, model, local_examples(session), 1)
     assert told is not None
     assert told.loss < 0.7
+
+
+def test_examples_decide_what_is_learned(open_session: Open) -> None:
+    session = open_session(**{"model.dropout": 0.0})
+    graph = session.graph
+    nodes = graph.train_mask.nonzero().squeeze(1)
+    condensed = Condensed.without_links(graph.x[nodes], graph.y[nodes], copies=True)
+    model, plain = fresh_backbone(session), fresh_backbone(session)
+    told = train_backbone(session, model, Examples.of_condensed(condensed), 1)
+    alone = normalised_adjacency(graph.edge_index[:, :0], nodes.numel())
+    stepper = torch.optim.Adam(plain.parameters(), lr=0.01, weight_decay=5e-4)
+    for _ in range(session.config.train.epochs):
+        stepper.zero_grad()
+        loss = functional.cross_entropy(plain(graph.x[nodes], alone), graph.y[nodes])
+        loss.backward()
+        stepper.step()
+    assert told is not None
+    assert told.loss == pytest.approx(loss.item(), rel=1e-5)
+    for one, other in zip(model.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_nothing_is_learned_from_an_empty_condensed_graph(open_session: Open) -> None:
+    session = open_session()
+    empty = Condensed.without_links(session.graph.x[:0], session.graph.y[:0], copies=False)
+    assert train_backbone(session, fresh_backbone(session), Examples.of_condensed(empty), 1) is None
