@@ -38,7 +38,7 @@ Scalar = bool | int | float | str
 # What a method's own default is: what one method needs would spoil another one's baseline.
 AVERAGE_DECAYS = {"dance": 0.95}
 DEFAULT_AVERAGE_DECAY = 0.0
-CONDENSERS = {"fedc4": "gcond"}
+CONDENSERS = {"fedc4": "gcond-x"}
 # The one client of these holds the whole graph, cross-client edges included.
 POOLED_METHODS = frozenset({"centralised"})
 

@@ -97,12 +97,10 @@ class CondenserConfig(Section):
 
     name: Literal[
         "none", "gcond", "gcond-x", "doscond", "sfgc", "random", "herding", "k-center", "coarsening"
-    ] = Field(
-        "none",
-        description="what clients train on instead of their graph; none: the graph itself, with fedc4 gcond",
-    )
+    ] = Field("none", description="what clients train on instead of their graph; none: the graph itself, with fedc4 gcond-x")
     matching_model: Literal["gcn", "sgc"] = Field(
-        "gcn", description="model whose gradients are matched: of two layers, or its linear form"
+        "gcn",
+        description="model whose gradients are matched: of two layers, or its linear form; of sfgc always gcn",
     )
     hidden: Annotated[int, Field(ge=1, le=8192)] = Field(64, description="width of the matching model")
     distance: Literal["cosine", "squared"] = Field(
@@ -116,7 +114,7 @@ class CondenserConfig(Section):
     feature_steps: Count = Field(10, description="feature steps before the turn of the adjacency")
     adjacency_steps: Count = Field(5, description="adjacency steps before the turn of the features")
     feature_rate: Positive = Field(
-        0.1, description="step size of condensed features, in standard deviations of the real ones"
+        0.2, description="step size of condensed features, in standard deviations of the real ones"
     )
     adjacency_rate: Positive = Field(0.01, description="step size of the adjacency's network")
     threshold: Annotated[float, Field(ge=0, lt=1)] = Field(
@@ -154,7 +152,7 @@ class FedC4Config(Section):
         description="nodes shown: those like the peer's, all of them within the cluster, all to everybody, none",
     )
     threshold: Annotated[float, Field(ge=-1, le=1)] = Field(
-        0.4, description="tau: cosine to a peer's mean embedding above which a node is shown to it"
+        0.0, description="tau: cosine to a peer's mean embedding above which a node is shown to it"
     )
     recluster: Count = Field(20, description="rounds between two exchanges of statistics among all clients")
     distance: Literal["norms", "sliced"] = Field(
@@ -174,7 +172,7 @@ class FedC4Config(Section):
         description="link own and received nodes anew; otherwise own links stay and received nodes have none",
     )
     alpha: Positive = Field(1000.0, description="weight of reconstruction in the rebuilt graph")
-    beta: NonNegative = Field(1000.0, description="weight of sparsity in the rebuilt graph")
+    beta: NonNegative = Field(1800.0, description="weight of sparsity in the rebuilt graph")
     candidates: Count = Field(32, description="nodes among which each node finds its neighbours")
-    neighbours: Count = Field(5, description="links that each node keeps before the graph is made symmetric")
+    neighbours: Count = Field(3, description="links that each node keeps before the graph is made symmetric")
     noise: NonNegative = Field(0.0, description="b of Laplace noise on the features that peers see; 0 is off")

@@ -11,6 +11,7 @@ import torch
 
 from client.condense.synthetic import keeping
 from client.condense.synthetic.leak import leak
+from client.condense.synthetic.registry import condense
 from client.session import Session
 from client.site import Site
 from client.state import StateStore
@@ -42,7 +43,6 @@ def train(session: Session, step: int = 1, run: str = "run") -> Reply:
 
 def test_a_graph_is_condensed_once_a_run(open_session: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    condense = keeping.condense
 
     def noted(name: str, *given: Any, **more: Any) -> Any:
         calls.append(name)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from common.graph import Graph
-from common.sections import CondenserConfig
+from common.method_sections import CondenserConfig
 
 CLASSES = 3
 

@@ -12,7 +12,7 @@ from client.condense.synthetic.leak import leak
 from client.condense.synthetic.registry import CONDENSERS, COPYING, Condensed, condense
 from common.errors import ConfigError
 from common.graph import Graph
-from common.sections import CondenserConfig
+from common.method_sections import CondenserConfig
 from common.synthetic.labels import class_counts
 
 Graphs = Callable[..., Graph]

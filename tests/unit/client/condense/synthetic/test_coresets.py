@@ -15,7 +15,7 @@ from client.condense.synthetic.herding import herded
 from client.condense.synthetic.k_center import centres
 from client.condense.synthetic.registry import condense
 from common.graph import Graph
-from common.sections import CondenserConfig
+from common.method_sections import CondenserConfig
 
 Graphs = Callable[..., Graph]
 seeds = st.integers(0, 2**31)
