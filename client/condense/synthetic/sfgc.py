@@ -42,7 +42,7 @@ def condensed(
     trajectories = [
         trajectory(
             initial_weights(
-                settings.matching_model,
+                "gcn",
                 graph.x.shape[1],
                 settings.hidden,
                 graph.num_classes,
