@@ -97,7 +97,10 @@ class CondenserConfig(Section):
 
     name: Literal[
         "none", "gcond", "gcond-x", "doscond", "sfgc", "random", "herding", "k-center", "coarsening"
-    ] = Field("none", description="what clients train on instead of their graph; none: the graph itself, with fedc4 gcond-x")
+    ] = Field(
+        "none",
+        description="what clients train on instead of their graph; none: the graph itself, with fedc4 gcond-x",
+    )
     matching_model: Literal["gcn", "sgc"] = Field(
         "gcn",
         description="model whose gradients are matched: of two layers, or its linear form; of sfgc always gcn",
