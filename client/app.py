@@ -71,7 +71,7 @@ def client_app(carry_out: CarryOut) -> ClientApp:
     app = ClientApp()
 
     def answer(message: Message, context: Context) -> Message:
-        from client.refusal import CLIENT_EXCEPTION, reason
+        from client.refusal import CLIENT_EXCEPTION, reason, signed
         from client.worker.errors import CarriedOutError
         from common.errors import FedtagError
         from common.logs import Event, fields
@@ -83,7 +83,7 @@ def client_app(carry_out: CarryOut) -> ClientApp:
             told = error.reason if isinstance(error, CarriedOutError) else reason(error)
             event = fields(Event.INSTRUCTION_FAILED, error=told.split(":")[0].split(";")[0])
             LOGGER.error("%s", error, exc_info=not isinstance(error, FedtagError), extra=event)
-            return Message(Error(CLIENT_EXCEPTION, told), reply_to=message)
+            return Message(Error(CLIENT_EXCEPTION, signed(told, context.node_config)), reply_to=message)
         return Message(content, reply_to=message)
 
     app.train()(answer)

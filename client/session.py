@@ -18,6 +18,7 @@ from client.methods.registry import client_method
 from client.secure.contribution import answered, guarded
 from client.site import Site
 from client.state import Remembered, StateStore
+from client.storage import room
 from client.text.bank import TextBank
 from client.text.encoder import Progress
 from client.text.node_texts import text_bank
@@ -68,18 +69,19 @@ class Session:
         self.timings = {}
         self._instruction = instruction
         self._mailbox = None
-        if instruction.phase in PROTOCOL:
-            content = answered(instruction, self)
-        else:
-            method = client_method(self.config.method)
-            with limited_threads(self.graph.x.numel()):
-                content = guarded(method.respond(instruction, self), instruction, self)
-        values, letters = dict(content.values), content.letters
-        if self._mailbox is not None:
-            letters += tuple(self._mailbox.outgoing)
-            if self._mailbox.unopened:
-                values[UNOPENED] = list(self._mailbox.unopened)
-            self._mailbox.close()
+        with room(self.site):
+            if instruction.phase in PROTOCOL:
+                content = answered(instruction, self)
+            else:
+                method = client_method(self.config.method)
+                with limited_threads(self.graph.x.numel()):
+                    content = guarded(method.respond(instruction, self), instruction, self)
+            values, letters = dict(content.values), content.letters
+            if self._mailbox is not None:
+                letters += tuple(self._mailbox.outgoing)
+                if self._mailbox.unopened:
+                    values[UNOPENED] = list(self._mailbox.unopened)
+                self._mailbox.close()
         values["seconds"] = {phase: round(seconds, 6) for phase, seconds in self.timings.items()}
         if instruction.content.values.get("introduce"):
             values["introduction"] = self.introduction()

@@ -65,7 +65,11 @@ class StateStore:
     def save(
         self, round_number: int, step: int, tensors: Mapping[str, Tensor], values: Mapping[str, Any]
     ) -> None:
-        """Write the snapshot of a step atomically and drop those that no resumption can need."""
+        """Write the snapshot of a step atomically and drop those that no resumption can need.
+
+        Raises:
+            OSError: it cannot be written; the earlier snapshots stay.
+        """
         path = self.folder / f"round-{round_number:05d}-step-{step:06d}.safetensors"
         self._write(path, tensors, values)
         old = sorted(entry for entry in self._entries() if entry[0] < round_number - KEPT_ROUNDS)
@@ -96,7 +100,12 @@ class StateStore:
         partial = path.with_suffix(".tmp")
         owned = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         metadata = {"values": json.dumps(dict(values), allow_nan=False)}
-        partial.write_bytes(safetensors.torch.save(owned, metadata=metadata))
+        try:
+            partial.write_bytes(safetensors.torch.save(owned, metadata=metadata))
+        except OSError:
+            # The part that fitted would keep a full disk full.
+            partial.unlink(missing_ok=True)
+            raise
         partial.replace(path)
 
     def _entries(self) -> list[tuple[int, int, Path]]:

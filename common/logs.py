@@ -55,6 +55,7 @@ class Event(StrEnum):
     ROUND = "round"
     SCORES = "round scored"
     LEFT_OUT = "client left out"
+    RETURNED = "client came back as another node"
     CHECKPOINT = "damaged checkpoint"
     NOTHING_LEARNED = "no training node"
     GUARANTEE = "privacy guarantee"

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from common.config import RunConfig
 from common.errors import QuorumError
+from common.logs import Event, fields
 from common.robust_rules import fewest_clients
 from common.secure.phases import PROTOCOL
 from common.wire.records import Content, Instruction, Reply, prefixed
@@ -81,13 +82,15 @@ class Phases:
         return self.reception.names
 
     def online(self) -> list[int]:
-        """The nodes that are there; at the start of a run, as soon as enough of them are.
+        """The nodes that are there, without those whose site has come back as another node.
+
+        At the start of a run they are told as soon as enough of them are there.
 
         Raises:
             QuorumError: too few came.
         """
         wanted = self.config.clients if not self.names else 1
-        return self.exchange.nodes(wanted, self.progress, self.watch)
+        return self.exchange.nodes(wanted, self.progress, self.watch, self.reception.replaced)
 
     def run(
         self,
@@ -129,13 +132,18 @@ class Phases:
                 node: self._instruction(turn, node, part, deadline, extra if part is phase else None)
                 for node, part in asked.items()
             }
-            labelled = {self.reception.label(node): instruction for node, instruction in instructions.items()}
+            labels = {node: self.reception.label(node, self.standing) for node in instructions}
+            labelled = {labels[node]: instruction for node, instruction in instructions.items()}
             self.watch.asked(turn.number, phase.name, asked, deadline)
             exchanged = self.exchange.run(instructions, deadline, self.watch)
+            before = self.reception.replaced
             accepted, refused = self.reception.receive(exchanged.replies, asked, self.standing, expected)
+            for node, client in self.reception.replaced.items() - before.items():
+                note = f"{client} has come back as another node; node {node} is asked no more"
+                self.progress.note(note, fields(Event.RETURNED, round=turn.number, client=client, node=str(node)))
             troubles = exchanged.failures | refusals_by_node(exchanged.replies, refused)
             self.watch.exchanged(turn.number, phase.name, exchanged, troubles, self.names)
-            refused |= {self.reception.label(node): reason for node, reason in exchanged.failures.items()}
+            refused |= {labels[node]: reason for node, reason in exchanged.failures.items()}
             usable = accepted | usable
             failures = {name: why for name, why in (failures | refused).items() if name not in usable}
             turn.traffic.up += exchanged.bytes_up
@@ -149,7 +157,7 @@ class Phases:
                 if phase.letters:
                     self.mailbox.exchanged(usable, self.progress.note)
                 return dict(sorted(usable.items())), failures
-            online = set(self.exchange.nodes(1, self.progress, self.watch))
+            online = set(self.exchange.nodes(1, self.progress, self.watch, self.reception.replaced))
             asked = {
                 node: part
                 for node, part in asked.items()

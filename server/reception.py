@@ -29,10 +29,17 @@ class Reception:
         self.method = method
         self.config = config
         self.names: dict[int, str] = {}
+        self._former: dict[int, str] = {}
 
-    def label(self, node: int) -> str:
-        """How messages to people call a node."""
-        return self.names.get(node, f"node {node}")
+    @property
+    def replaced(self) -> dict[int, str]:
+        """Nodes whose name another one has now, as after a restart; Flower believes in them for up to a minute."""
+        taken = set(self.names.values())
+        return {node: name for node, name in self._former.items() if name in taken}
+
+    def label(self, node: int, standing: Standing) -> str:
+        """How messages to people call a node: by its name in this run, which it may have told before a resumption."""
+        return self.names.get(node) or standing.nodes.get(node) or f"node {node}"
 
     def receive(
         self,
@@ -73,6 +80,8 @@ class Reception:
                 refused[client] = str(error)
                 continue
             self._name(node, client)
+            others = {known: name for known, name in standing.nodes.items() if name != client}
+            standing.nodes = {**others, node: client}
             usable[client] = reply
         return usable, refused
 
@@ -97,7 +106,9 @@ class Reception:
     def _name(self, node: int, client: str) -> None:
         for other in [known for known, name in self.names.items() if name == client and known != node]:
             del self.names[other]
+            self._former[other] = client
         self.names[node] = client
+        self._former.pop(node, None)
 
     def _agree(self, replies: Mapping[str, Reply], standing: Standing) -> dict[str, str]:
         refused: dict[str, str] = {}

@@ -7,7 +7,7 @@ a last exchange scores the final model.
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 from flwr.app import ArrayRecord, Message
@@ -47,26 +47,29 @@ class Exchange:
         self.grid = grid
         self.config = config
 
-    def nodes(self, count: int, progress: Progress, watch: Watch) -> list[int]:
+    def nodes(
+        self, count: int, progress: Progress, watch: Watch, without: Collection[int] = ()
+    ) -> list[int]:
         """The nodes that are online, as soon as there are `count`, or after the start time-out.
 
         Args:
             count: of clients to wait for.
             progress: told that there are fewer.
             watch: told which ones are there.
+            without: nodes that are known to be gone, whatever Flower says.
 
         Raises:
             QuorumError: if fewer than the quorum of `count` came.
         """
         start = time.monotonic()
-        nodes = sorted(self.grid.get_node_ids())
+        nodes = sorted(set(self.grid.get_node_ids()).difference(without))
         if len(nodes) < count:
             waiting = fields(Event.WAITING, clients=len(nodes), wanted=count)
             progress.note(f"waiting for {count} clients, {len(nodes)} are online", waiting)
         while len(nodes) < count and time.monotonic() - start < self.config.start_timeout:
             watch.seen(nodes)
             time.sleep(min(1.0, 10 * self.config.poll))
-            nodes = sorted(self.grid.get_node_ids())
+            nodes = sorted(set(self.grid.get_node_ids()).difference(without))
         watch.seen(nodes)
         if not nodes or len(nodes) < self.config.quorum * count:
             raise QuorumError(

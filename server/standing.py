@@ -41,6 +41,8 @@ class Standing:
         statistics: the newest ones of each client, from which distribution-aware weights are made.
         contributed: what contributors said of their work in that round.
         letters: sealed records that wait for their recipients, by client.
+        nodes: which node answered last under each name; only for messages to people, because after a resumption
+            a node has no name until it tells it anew.
     """
 
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -61,6 +63,7 @@ class Standing:
     statistics: Mapping[str, Any] = field(default_factory=dict)
     contributed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     letters: Mapping[str, tuple[Letter, ...]] = field(default_factory=dict)
+    nodes: Mapping[int, str] = field(default_factory=dict)
 
     def consider(
         self, round_number: int, scores: PooledScores, model: Mapping[str, Tensor], choose: bool = True
@@ -114,6 +117,7 @@ class Standing:
             "statistics": dict(self.statistics),
             "contributed": {client: dict(told) for client, told in self.contributed.items()},
             "letters": [[letter.sender, letter.recipient, letter.kind] for letter in waiting],
+            "nodes": {str(node): client for node, client in self.nodes.items()},
         }
         folder.save(self.round, tensors, values)
 
@@ -167,6 +171,7 @@ class Standing:
             statistics=values["statistics"],
             contributed=values["contributed"],
             letters=_waiting(values["letters"], tensors.section("letters")),
+            nodes={int(node): client for node, client in values.get("nodes", {}).items()},
         )
         return standing, checkpoint.note
 

@@ -114,7 +114,30 @@ def test_a_faulty_reply_does_not_name_its_node(reception: Reception, standing: S
     assert usable == {"x"}
     assert "sizes must hold" in refused["y"]
     assert reception.names == {2: "x"}
-    assert reception.label(3) == "node 3"
+    assert reception.label(3, standing) == "node 3"
+
+
+def test_a_site_that_comes_back_as_another_node_replaces_the_former(
+    reception: Reception, standing: Standing
+) -> None:
+    receive(reception, standing, {2: reply("x"), 3: reply("y")})
+    assert reception.replaced == {}
+    receive(reception, standing, {3: reply("y"), 7: reply("x")})
+    assert reception.replaced == {2: "x"}
+    assert reception.label(7, standing) == "x"
+    # Whoever took the name for a moment does not bar the one who had it.
+    receive(reception, standing, {3: reply("y"), 7: reply("z")})
+    assert reception.replaced == {}
+
+
+def test_messages_call_a_node_by_the_name_that_it_had_before_a_resumption(
+    reception: Reception, standing: Standing
+) -> None:
+    receive(reception, standing, {2: reply("x"), 3: reply("y")})
+    receive(reception, standing, {7: reply("x")})
+    resumed = Reception(FedAvg(), CONFIG)
+    assert [resumed.label(node, standing) for node in (2, 3, 7)] == ["node 2", "y", "x"]
+    assert resumed.names == {}
 
 
 def test_of_two_nodes_with_one_name_the_first_counts(reception: Reception, standing: Standing) -> None:

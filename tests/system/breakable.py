@@ -1,0 +1,224 @@
+"""A federation on loopback whose programs a test starts, kills and starts again one by one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import tomli_w
+
+from common.config import RunConfig
+from common.errors import DeploymentError
+from deploy.control import Control, RunOutcome, flower_environment
+from deploy.flower_app import write_app
+from deploy.ports import LOOPBACK, answers, free_ports
+from deploy.processes import Program, ProgramGroup, wait_until_ready
+from deploy.transport import in_clear, secured
+from server.tracking.rows import ClientRow, RoundRow
+from server.tracking.run_directory import RunDirectory
+
+START_SECONDS = 90.0
+PATIENCE_SECONDS = 120.0
+SMALL: Mapping[str, bool | int | float | str] = {
+    "method": "fedavg",
+    "clients": 3,
+    "model.hidden": 4,
+    "train.epochs": 1,
+    "device": "cpu",
+}
+
+
+@dataclass
+class Running:
+    """A run that goes on in a thread of its own."""
+
+    out: Path
+    lines: list[str] = field(default_factory=list)
+    ended: RunOutcome | None = None
+    error: DeploymentError | None = None
+    thread: threading.Thread | None = None
+
+    @property
+    def text(self) -> str:
+        """The ServerApp's log."""
+        return "\n".join(self.lines)
+
+    @property
+    def rounds(self) -> list[RoundRow]:
+        return RunDirectory.open(self.out).read_rounds() if (self.out / "metrics.jsonl").exists() else []
+
+    @property
+    def clients(self) -> list[ClientRow]:
+        return RunDirectory.open(self.out).read_clients()
+
+    @property
+    def checkpoints(self) -> list[int]:
+        """The rounds whose checkpoints are there."""
+        return sorted(int(path.stem.partition("-")[2]) for path in (self.out / "checkpoint").glob("round-*"))
+
+    def failures(self, site: str) -> list[str]:
+        """Why a site was left out, one reason a round."""
+        return [row.failed for row in self.clients if row.client == site and row.failed]
+
+    def wait_until(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"{what} did not come within {seconds:g} s:\n{self.text}"
+            assert self.thread is None or self.thread.is_alive() or condition(), f"{what}:\n{self.text}"
+            time.sleep(0.1)
+
+    def wait_for_checkpoint(self, round_number: int) -> None:
+        """Until a round is complete, and the exchange of the next one begins."""
+        self.wait_until(lambda: max(self.checkpoints, default=0) >= round_number, f"round {round_number}")
+
+    def wait_for_line(self, text: str) -> None:
+        self.wait_until(lambda: text in self.text, repr(text))
+
+    def finish(self, seconds: float = PATIENCE_SECONDS) -> Self:
+        """Wait for the end of a run that succeeds."""
+        assert self.thread is not None
+        self.thread.join(seconds)
+        assert not self.thread.is_alive(), f"the run did not end within {seconds:g} s:\n{self.text}"
+        assert self.error is None, f"{self.error}\n{self.text}"
+        assert self.ended is not None
+        assert self.ended.succeeded, f"{self.ended}\n{self.text}"
+        return self
+
+
+class Breakable:
+    """One SuperLink with a database, and SuperNodes by the names of their sites.
+
+    Args:
+        folder: everything lies there; `app` may exist.
+        sites: data folders by name.
+        workspaces: folders of sites that shall not lie in `folder`.
+        tls: encryption, and a key for each node.
+        present: the sites that are there from the beginning, by default all.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        sites: Mapping[str, Path],
+        workspaces: Mapping[str, Path] | None = None,
+        tls: bool = False,
+        present: Sequence[str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.sites = dict(sites)
+        self.workspaces = {name: folder / "sites" / name for name in sites} | dict(workspaces or {})
+        self.present = list(sites) if present is None else list(present)
+        self.programs: dict[str, Program] = {}
+        self.group = ProgramGroup(folder)
+        self.http_port, self.fleet_port = free_ports(2)
+        self.environment = flower_environment({"OMP_NUM_THREADS": "1"})
+        self.app = folder / "app"
+        self.runs = 0
+        self._before: dict[str, int] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        self.transport = secured(folder / "keys", len(sites)) if tls else in_clear(len(sites))
+
+    def __enter__(self) -> Self:
+        if not self.app.exists():
+            write_app(self.app)
+        self.group.__enter__()
+        try:
+            self.start_superlink()
+            for key in self.transport.public_keys:
+                self.control("registration").register(key)
+            for name in self.present:
+                self.start_node(name, wait=False)
+            ready = {self.programs[name]: partial(self.online, name) for name in self.present}
+            wait_until_ready(ready, START_SECONDS)
+        except BaseException:
+            self.group.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.group.stop()
+
+    def control(self, name: str) -> Control:
+        home = self.folder / name
+        home.mkdir(exist_ok=True)
+        authority = self.transport.authority
+        return Control(self.app, home, self.http_port, self.environment, authority=authority)
+
+    def start_superlink(self) -> None:
+        own = self.folder / "superlink"
+        own.mkdir(exist_ok=True)
+        command = ["flower-superlink", "--host", LOOPBACK, "--port", str(self.http_port)]
+        command += ["--fleet-api-address", f"{LOOPBACK}:{self.fleet_port}", *self.transport.superlink]
+        command += ["--database", str(own / "superlink.db")]
+        program = self.group.launch("superlink", command, {**self.environment, "FLWR_HOME": str(own)})
+        self.programs["superlink"] = program
+        ready = {program: lambda: answers(self.http_port) and answers(self.fleet_port)}
+        wait_until_ready(ready, START_SECONDS)
+
+    def start_node(
+        self, name: str, environment: Mapping[str, str] | None = None, wait: bool = True
+    ) -> Program:
+        """Start a SuperNode.
+
+        Args:
+            name: of its site.
+            environment: additions to that of all.
+            wait: until it is online.
+        """
+        self._before[name] = self._admissions(name)
+        home = self.folder / f"node-{name}"
+        home.mkdir(exist_ok=True)
+        settings = home / "node-config.toml"
+        workspace = self.workspaces[name]
+        node = {"name": name, "data": str(self.sites[name]), "workspace": str(workspace), "device": "cpu"}
+        settings.write_text(tomli_w.dumps({**node, "cache": str(self.folder / "cache")}), encoding="utf-8")
+        (port,) = free_ports(1)
+        command = ["flower-supernode", "--superlink", f"{LOOPBACK}:{self.fleet_port}"]
+        command += self.transport.nodes[list(self.sites).index(name)]
+        command += ["--host", LOOPBACK, "--port", str(port), "--node-config", str(settings)]
+        own = {**self.environment, "FLWR_HOME": str(home), **(environment or {})}
+        program = self.group.launch(name, command, own)
+        self.programs[name] = program
+        if wait:
+            wait_until_ready({program: partial(self.online, name)}, START_SECONDS)
+        return program
+
+    def kill(self, name: str) -> None:
+        """End a program and all that it started without warning, as a power cut does."""
+        self.programs[name].kill()
+
+    def log(self, name: str) -> str:
+        return self.programs[name].log_tail(10_000)
+
+    def run(self, out: str, **settings: bool | int | float | str) -> Running:
+        """Submit a run; `exchange__deadline` is the setting exchange.deadline."""
+        self.runs += 1
+        changed = {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}
+        running = Running(self.folder / "runs" / out)
+        flat = RunConfig.from_flat({**SMALL, **changed, "out": str(running.out)}).to_flat()
+        control = self.control(f"control-{self.runs}")
+
+        def follow() -> None:
+            try:
+                running.ended = control.run(flat, running.lines.append)
+            except DeploymentError as error:
+                running.error = error
+
+        running.thread = threading.Thread(target=follow, daemon=True)
+        running.thread.start()
+        return running
+
+    def online(self, name: str) -> bool:
+        """Whether a node has been let in since it was started last."""
+        return self._admissions(name) > self._before[name]
+
+    def _admissions(self, name: str) -> int:
+        return self.log(name).count("SuperNode ID:") if name in self.programs else 0
