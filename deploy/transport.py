@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,10 +65,16 @@ def in_clear(nodes: int) -> Transport:
     return Transport(("--insecure",), (("--insecure",),) * nodes)
 
 
-def secured(folder: Path, nodes: int) -> Transport:
-    """TLS and a key for every node, all made anew in an absent folder."""
+def secured(folder: Path, nodes: int, addresses: Sequence[str] = (LOOPBACK,)) -> Transport:
+    """TLS and a key for every node, all made anew in an absent folder.
+
+    Args:
+        folder: for the keys.
+        nodes: how many.
+        addresses: by which programs reach the SuperLink.
+    """
     names = [f"node-{index}" for index in range(nodes)]
-    issue(folder, [LOOPBACK], names, _DAYS, _DAYS)
+    issue(folder, sorted(set(addresses)), names, _DAYS, _DAYS)
     made = CertificateFolder(folder)
     return Transport(
         superlink_options(made.server),

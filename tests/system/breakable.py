@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,7 @@ from deploy.flower_app import write_app
 from deploy.ports import LOOPBACK, answers, free_ports
 from deploy.processes import Program, ProgramGroup, wait_until_ready
 from deploy.transport import in_clear, secured
-from server.tracking.rows import ClientRow, RoundRow
+from server.tracking.rows import ClientRow, Disclosure, RoundRow
 from server.tracking.run_directory import RunDirectory
 
 START_SECONDS = 90.0
@@ -56,6 +57,10 @@ class Running:
     @property
     def clients(self) -> list[ClientRow]:
         return RunDirectory.open(self.out).read_clients()
+
+    @property
+    def disclosures(self) -> list[Disclosure]:
+        return RunDirectory.open(self.out).read_disclosures()
 
     @property
     def checkpoints(self) -> list[int]:
@@ -99,6 +104,8 @@ class Breakable:
         sites: data folders by name.
         workspaces: folders of sites that shall not lie in `folder`.
         tls: encryption, and a key for each node.
+        address: where the SuperLink listens for nodes.
+        cache: of all sites, by default one in `folder`.
         present: the sites that are there from the beginning, by default all.
     """
 
@@ -109,6 +116,8 @@ class Breakable:
         workspaces: Mapping[str, Path] | None = None,
         tls: bool = False,
         present: Sequence[str] | None = None,
+        address: str = LOOPBACK,
+        cache: Path | None = None,
     ) -> None:
         self.folder = folder
         self.sites = dict(sites)
@@ -119,10 +128,13 @@ class Breakable:
         self.http_port, self.fleet_port = free_ports(2)
         self.environment = flower_environment({"OMP_NUM_THREADS": "1"})
         self.app = folder / "app"
+        self.cache = cache or folder / "cache"
         self.runs = 0
         self._before: dict[str, int] = {}
         folder.mkdir(parents=True, exist_ok=True)
-        self.transport = secured(folder / "keys", len(sites)) if tls else in_clear(len(sites))
+        self.address = address
+        count = len(self.sites)
+        self.transport = secured(folder / "keys", count, (LOOPBACK, address)) if tls else in_clear(count)
 
     def __enter__(self) -> Self:
         if not self.app.exists():
@@ -146,25 +158,30 @@ class Breakable:
     ) -> None:
         self.group.stop()
 
-    def control(self, name: str) -> Control:
+    def control(self, name: str, app: Path | None = None) -> Control:
+        """Flower's command line for an app, by default fedtag's, with a home of its own."""
         home = self.folder / name
         home.mkdir(exist_ok=True)
         authority = self.transport.authority
-        return Control(self.app, home, self.http_port, self.environment, authority=authority)
+        return Control(app or self.app, home, self.http_port, self.environment, authority=authority)
 
     def start_superlink(self) -> None:
         own = self.folder / "superlink"
         own.mkdir(exist_ok=True)
         command = ["flower-superlink", "--host", LOOPBACK, "--port", str(self.http_port)]
-        command += ["--fleet-api-address", f"{LOOPBACK}:{self.fleet_port}", *self.transport.superlink]
+        command += ["--fleet-api-address", f"{self.address}:{self.fleet_port}", *self.transport.superlink]
         command += ["--database", str(own / "superlink.db")]
         program = self.group.launch("superlink", command, {**self.environment, "FLWR_HOME": str(own)})
         self.programs["superlink"] = program
-        ready = {program: lambda: answers(self.http_port) and answers(self.fleet_port)}
+        ready = {program: lambda: answers(self.http_port) and self._listens()}
         wait_until_ready(ready, START_SECONDS)
 
     def start_node(
-        self, name: str, environment: Mapping[str, str] | None = None, wait: bool = True
+        self,
+        name: str,
+        environment: Mapping[str, str] | None = None,
+        wait: bool = True,
+        inside: Sequence[str] = (),
     ) -> Program:
         """Start a SuperNode.
 
@@ -172,6 +189,7 @@ class Breakable:
             name: of its site.
             environment: additions to that of all.
             wait: until it is online.
+            inside: the command that starts commands where it shall run.
         """
         self._before[name] = self._admissions(name)
         home = self.folder / f"node-{name}"
@@ -179,9 +197,9 @@ class Breakable:
         settings = home / "node-config.toml"
         workspace = self.workspaces[name]
         node = {"name": name, "data": str(self.sites[name]), "workspace": str(workspace), "device": "cpu"}
-        settings.write_text(tomli_w.dumps({**node, "cache": str(self.folder / "cache")}), encoding="utf-8")
+        settings.write_text(tomli_w.dumps({**node, "cache": str(self.cache)}), encoding="utf-8")
         (port,) = free_ports(1)
-        command = ["flower-supernode", "--superlink", f"{LOOPBACK}:{self.fleet_port}"]
+        command = [*inside, "flower-supernode", "--superlink", f"{self.address}:{self.fleet_port}"]
         command += self.transport.nodes[list(self.sites).index(name)]
         command += ["--host", LOOPBACK, "--port", str(port), "--node-config", str(settings)]
         own = {**self.environment, "FLWR_HOME": str(home), **(environment or {})}
@@ -194,6 +212,22 @@ class Breakable:
     def kill(self, name: str) -> None:
         """End a program and all that it started without warning, as a power cut does."""
         self.programs[name].kill()
+
+    def stop(self, name: str) -> None:
+        """End a program in order: a SuperNode takes its leave of the SuperLink."""
+        program = self.programs[name]
+        program.family()
+        program.terminate()
+        deadline = time.monotonic() + START_SECONDS
+        while program.exit_code is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        program.kill()
+
+    def restore(self) -> None:
+        """Start again what does not run."""
+        for name in ("superlink", *self.present):
+            if self.programs[name].exit_code is not None:
+                self.start_superlink() if name == "superlink" else self.start_node(name)
 
     def log(self, name: str) -> str:
         return self.programs[name].log_tail(10_000)
@@ -219,6 +253,13 @@ class Breakable:
     def online(self, name: str) -> bool:
         """Whether a node has been let in since it was started last."""
         return self._admissions(name) > self._before[name]
+
+    def _listens(self) -> bool:
+        try:
+            socket.create_connection((self.address, self.fleet_port), 0.2).close()
+        except OSError:
+            return False
+        return True
 
     def _admissions(self, name: str) -> int:
         return self.log(name).count("SuperNode ID:") if name in self.programs else 0

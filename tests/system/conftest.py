@@ -22,37 +22,57 @@ NAMES = ("site-a", "site-b", "site-c")
 Undisturbed = Callable[..., Path]
 
 
-@pytest.fixture
-def sites(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> dict[str, Path]:
+@pytest.fixture(scope="session")
+def sites(
+    tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable[..., Path]
+) -> dict[str, Path]:
     """Data folders by the names of their sites."""
-    return {name: write_feature_folder(tmp_path / "data" / name, seed=n) for n, name in enumerate(NAMES)}
+    folder = tmp_path_factory.mktemp("data")
+    return {name: write_feature_folder(folder / name, seed=n) for n, name in enumerate(NAMES)}
 
 
-@pytest.fixture
-def three_sites(tmp_path: Path, sites: dict[str, Path]) -> Iterator[Breakable]:
-    """Three sites that are online."""
-    with Breakable(tmp_path / "federation", sites) as federation:
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, Path]) -> Iterator[Breakable]:
+    """Three sites for all tests: starting them and their workers costs more than what breaks."""
+    with Breakable(tmp_path_factory.mktemp("three"), sites) as federation:
         yield federation
 
 
 @pytest.fixture
-def undisturbed(tmp_path: Path, sites: dict[str, Path]) -> Iterator[Undisturbed]:
+def three_sites(running: Breakable) -> Breakable:
+    """Three sites that are online."""
+    running.restore()
+    return running
+
+
+@pytest.fixture(scope="session")
+def encrypted(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, Path]) -> Iterator[Breakable]:
+    """Two of the three sites, with TLS and a key for each node."""
+    present = NAMES[:2]
+    with Breakable(tmp_path_factory.mktemp("encrypted"), sites, tls=True, present=present) as federation:
+        yield federation
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, Path]) -> Undisturbed:
     """The run directory of the same run without processes, and so without anything that could break."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
 
     def run(**settings: object) -> Path:
         changed = {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}
         config = RunConfig.from_flat({**SMALL, **changed})
-        out = tmp_path / f"undisturbed-{len(list(tmp_path.glob('undisturbed-*')))}"
-        homes = {name: out.with_name(f"{out.name}-sites") / name for name in sites}
-        own = [Site(name, sites[name], home, home / "cache", "cpu") for name, home in homes.items()]
-        grid = InProcessGrid([Session(site, config) for site in own])
-        Rounds(grid, config, RunDirectory(out), LineProgress()).run()
+        folder = tmp_path_factory.mktemp("undisturbed")
+        out, threads = folder / "run", torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            homes = {name: folder / "sites" / name for name in sites}
+            own = [Site(name, sites[name], home, home / "cache", "cpu") for name, home in homes.items()]
+            grid = InProcessGrid([Session(site, config) for site in own])
+            Rounds(grid, config, RunDirectory(out), LineProgress()).run()
+        finally:
+            torch.set_num_threads(threads)
         return out
 
-    yield run
-    torch.set_num_threads(threads)
+    return run
 
 
 def assert_same_model(one: Path, other: Path) -> None:

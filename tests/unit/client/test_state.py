@@ -134,3 +134,18 @@ def test_what_holds_for_a_whole_run_is_no_snapshot(tmp_path: Path) -> None:
     (tmp_path / "run" / "condensed.safetensors").write_bytes(b"no safetensors")
     with pytest.raises(RunError, match=r"condensed\.safetensors is damaged"):
         store.find("condensed")
+
+
+def test_a_snapshot_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = StateStore(tmp_path, "run")
+    save(store, 1, 1)
+
+    def full(path: Path, data: bytes) -> int:
+        path.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        save(store, 2, 2)
+    assert step_before(store, 3) == 1
+    assert [path.name for path in store.folder.iterdir()] == ["round-00001-step-000001.safetensors"]
