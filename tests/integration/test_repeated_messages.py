@@ -117,4 +117,6 @@ def test_a_message_delivered_twice_is_answered_the_same(
         assert torch.equal(value, twice[key]), key
     masked = name == "under masks"
     assert bool(grid.refusals) == masked
-    assert all(re.search("block .* was set up before: plan a new one", reason) for reason in grid.refusals)
+    assert all(
+        re.search("was set up before|was masked or passed over before", reason) for reason in grid.refusals
+    )

@@ -25,7 +25,7 @@ from server.tracking.rows import ClientRow, Disclosure, RoundRow
 from server.tracking.run_directory import RunDirectory
 
 START_SECONDS = 90.0
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 SMALL: Mapping[str, bool | int | float | str] = {
     "method": "fedavg",
     "clients": 3,

@@ -10,7 +10,9 @@ from tests.system.breakable import Breakable
 
 pytestmark = pytest.mark.slow
 
-DEADLINE = 30.0
+DEADLINE = 90.0
+UNNOTICED_SECONDS = 60.0
+"""Flower misses two heartbeats of a node that is gone without a word, 30 s apart."""
 
 
 def test_a_killed_node_costs_its_round_and_comes_back(three_sites: Breakable) -> None:
@@ -22,17 +24,15 @@ def test_a_killed_node_costs_its_round_and_comes_back(three_sites: Breakable) ->
     # As a service does; without a key Flower takes it for another node and believes in both for a while.
     three_sites.start_node("site-b")
     running.wait_for_line("site-b has come back as another node")
-    # Both of Flower's nodes may have cost a deadline each.
-    assert time.monotonic() - start < 2 * DEADLINE + 30
+    waited = time.monotonic() - start
     running.finish()
-    assert "round 2, site-b is left out: " in running.text
-    (reason, *_) = running.failures("site-b")
-    assert reason in (
-        f"no reply within {DEADLINE:g} s",
-        "error 5: Message Unavailable - SuperNode is offline",
-    ), reason
+    (reason,) = running.failures("site-b")
+    assert reason.startswith("error 5: "), reason
+    assert f"round 2, site-b is left out: {reason}" in running.text
     rounds = running.rounds
     assert [row.round for row in rounds] == list(range(1, 7))
+    assert rounds[1].seconds < UNNOTICED_SECONDS + 5
+    assert waited < UNNOTICED_SECONDS + DEADLINE
     assert (rounds[1].clients_ok, rounds[1].clients_failed) == (2, 1)
     assert (rounds[-1].clients_ok, rounds[-1].clients_failed) == (3, 0)
     assert {row.client for row in running.clients if row.round == 6} == set(three_sites.sites)

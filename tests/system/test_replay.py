@@ -73,6 +73,12 @@ def test_a_record_is_worth_nothing_after_five_minutes(encrypted: Breakable, call
     assert call(node, recorded(encrypted, "site-a", 0)) == "OK"
 
 
+@pytest.mark.parametrize("ahead", [10, 600])
+def test_a_clock_that_is_ahead_is_refused(encrypted: Breakable, call: Call, ahead: int) -> None:
+    early = recorded(encrypted, "site-a", -ahead)
+    assert call(node_id(encrypted, "site-a"), early) == "UNAUTHENTICATED: Invalid timestamp"
+
+
 def test_a_record_cannot_be_dated_anew(encrypted: Breakable, call: Call) -> None:
     node = node_id(encrypted, "site-a")
     old, new = (recorded(encrypted, "site-a", age) for age in (TOLERATED_SECONDS + 10, 0))

@@ -14,6 +14,7 @@ import pytest
 
 from tests.system.breakable import Breakable
 from tests.system.conftest import Undisturbed, assert_same_model
+from tests.system.runbook import RUNBOOK
 from tests.system.shifted_clock import shifted, why_not
 
 pytestmark = [
@@ -22,6 +23,7 @@ pytestmark = [
 ]
 
 TEN_MINUTES = 600
+TOLERATED = 200
 
 
 def test_the_clock_is_shifted(tmp_path: Path) -> None:
@@ -43,13 +45,26 @@ def test_the_clock_is_shifted(tmp_path: Path) -> None:
 def test_with_keys_a_site_with_a_wrong_clock_is_refused(
     encrypted: Breakable, tmp_path: Path, seconds: int
 ) -> None:
-    program = encrypted.start_node("site-c", shifted(tmp_path, seconds), wait=False)
+    assert_refused(encrypted, shifted(tmp_path, seconds))
+
+
+def test_without_keys_as_well(three_sites: Breakable, tmp_path: Path) -> None:
+    three_sites.stop("site-c")
+    assert_refused(three_sites, shifted(tmp_path, TEN_MINUTES))
+
+
+def assert_refused(federation: Breakable, environment: dict[str, str]) -> None:
+    program = federation.start_node("site-c", environment, wait=False)
     deadline = time.monotonic() + 60
     while program.exit_code is None and time.monotonic() < deadline:
         time.sleep(0.2)
+    log = program.log_tail(8)
     program.kill()
-    assert "Invalid timestamp" in program.log_tail(40), program.log_tail(40)
-    assert not encrypted.online("site-c")
+    assert not federation.online("site-c")
+    # All that Flower says; the SuperLink's answer, which it leaves out, is in test_replay.py.
+    assert program.exit_code == 0, log
+    assert "SuperNode terminated gracefully" in log
+    assert "`SuperNode terminated gracefully`" in RUNBOOK.read_text(encoding="utf-8")
 
 
 def test_the_others_train_and_a_right_clock_lets_in(encrypted: Breakable) -> None:
@@ -62,16 +77,14 @@ def test_the_others_train_and_a_right_clock_lets_in(encrypted: Breakable) -> Non
     assert counts[-1] == 3
 
 
-def test_in_clear_a_wrong_clock_changes_nothing(
+def test_a_clock_that_is_a_little_behind_changes_nothing(
     three_sites: Breakable, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
-    for name, seconds in (("site-b", TEN_MINUTES), ("site-c", -TEN_MINUTES)):
-        three_sites.stop(name)
-        three_sites.start_node(name, shifted(tmp_path, seconds))
+    three_sites.stop("site-c")
+    three_sites.start_node("site-c", shifted(tmp_path, -TOLERATED))
     try:
         running = three_sites.run("skewed", rounds=3).finish()
     finally:
-        for name in ("site-b", "site-c"):
-            three_sites.stop(name)
+        three_sites.stop("site-c")
     assert {(row.clients_ok, row.clients_failed) for row in running.rounds} == {(3, 0)}
     assert_same_model(undisturbed(rounds=3), running.out)
