@@ -54,7 +54,7 @@ def test_fifty_rounds_take_no_more_memory_than_ten(
 ) -> None:
     sites = {name: write_feature_folder(tmp_path / name, seed=n) for n, name in enumerate("abc")}
     samples: dict[str, dict[int, float]] = {}
-    with Breakable(tmp_path / "federation", sites) as federation:
+    with Breakable(tmp_path / "federation", sites, poll=0.05) as federation:
         running = federation.run("long", rounds=ROUNDS)
         for number in range(1, ROUNDS + 1):
             running.wait_for_checkpoint(number)

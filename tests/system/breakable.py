@@ -25,7 +25,7 @@ from server.tracking.rows import ClientRow, Disclosure, RoundRow
 from server.tracking.run_directory import RunDirectory
 
 START_SECONDS = 90.0
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS = 600.0
 SMALL: Mapping[str, bool | int | float | str] = {
     "method": "fedavg",
     "clients": 3,
@@ -106,6 +106,7 @@ class Breakable:
         tls: encryption, and a key for each node.
         address: where the SuperLink listens for nodes.
         cache: of all sites, by default one in `folder`.
+        poll: seconds after which programs look for work again; more than fedtag's own leave other tests more.
         present: the sites that are there from the beginning, by default all.
     """
 
@@ -118,6 +119,7 @@ class Breakable:
         present: Sequence[str] | None = None,
         address: str = LOOPBACK,
         cache: Path | None = None,
+        poll: float = 0.2,
     ) -> None:
         self.folder = folder
         self.sites = dict(sites)
@@ -126,7 +128,10 @@ class Breakable:
         self.programs: dict[str, Program] = {}
         self.group = ProgramGroup(folder)
         self.http_port, self.fleet_port = free_ports(2)
-        self.environment = flower_environment({"OMP_NUM_THREADS": "1"})
+        self.poll = poll
+        self.environment = flower_environment(
+            {"OMP_NUM_THREADS": "1", "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": str(poll)}
+        )
         self.app = folder / "app"
         self.cache = cache or folder / "cache"
         self.runs = 0
@@ -237,7 +242,9 @@ class Breakable:
         self.runs += 1
         changed = {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}
         running = Running(self.folder / "runs" / out)
-        flat = RunConfig.from_flat({**SMALL, **changed, "out": str(running.out)}).to_flat()
+        flat = RunConfig.from_flat(
+            {**SMALL, "exchange.poll": self.poll, **changed, "out": str(running.out)}
+        ).to_flat()
         control = self.control(f"control-{self.runs}")
 
         def follow() -> None:

@@ -45,7 +45,7 @@ def three_sites(running: Breakable) -> Breakable:
     return running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def encrypted(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, Path]) -> Iterator[Breakable]:
     """Two of the three sites, with TLS and a key for each node."""
     present = NAMES[:2]

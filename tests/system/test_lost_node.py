@@ -16,7 +16,7 @@ UNNOTICED_SECONDS = 60.0
 
 
 def test_a_killed_node_costs_its_round_and_comes_back(three_sites: Breakable) -> None:
-    running = three_sites.run("killed", rounds=6, exchange__deadline=DEADLINE)
+    running = three_sites.run("killed", rounds=5, exchange__deadline=DEADLINE)
     running.wait_for_checkpoint(1)
     running.wait_until(lambda: three_sites.log("site-b").rstrip().endswith("process"), "a second message")
     three_sites.kill("site-b")
@@ -30,17 +30,17 @@ def test_a_killed_node_costs_its_round_and_comes_back(three_sites: Breakable) ->
     assert reason.startswith("error 5: "), reason
     assert f"round 2, site-b is left out: {reason}" in running.text
     rounds = running.rounds
-    assert [row.round for row in rounds] == list(range(1, 7))
+    assert [row.round for row in rounds] == list(range(1, 6))
     assert rounds[1].seconds < UNNOTICED_SECONDS + 5
     assert waited < UNNOTICED_SECONDS + DEADLINE
     assert (rounds[1].clients_ok, rounds[1].clients_failed) == (2, 1)
     assert (rounds[-1].clients_ok, rounds[-1].clients_failed) == (3, 0)
-    assert {row.client for row in running.clients if row.round == 6} == set(three_sites.sites)
+    assert {row.client for row in running.clients if row.round == 5} == set(three_sites.sites)
 
 
 def test_a_late_site_joins_the_round_after(three_sites: Breakable) -> None:
     three_sites.stop("site-c")
-    running = three_sites.run("late", rounds=6, exchange__start_timeout=4)
+    running = three_sites.run("late", rounds=5, exchange__start_timeout=4)
     running.wait_for_line("waiting for 3 clients, 2 are online")
     running.wait_for_checkpoint(1)
     three_sites.start_node("site-c")
@@ -50,7 +50,7 @@ def test_a_late_site_joins_the_round_after(three_sites: Breakable) -> None:
     assert counts[-1] == (3, 0)
     # Nobody fails for the sake of the newcomer.
     assert {failed for _, failed in counts} == {0}
-    assert {row.client for row in running.clients if row.round == 6} == set(three_sites.sites)
+    assert {row.client for row in running.clients if row.round == 5} == set(three_sites.sites)
 
 
 def test_too_few_sites_stop_the_start_with_what_to_do(three_sites: Breakable) -> None:

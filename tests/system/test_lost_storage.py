@@ -22,7 +22,7 @@ DISK = "256k"
 
 def test_a_vanished_data_folder_costs_the_rounds_without_it(three_sites: Breakable) -> None:
     folder = three_sites.sites["site-b"]
-    running = three_sites.run("vanished", rounds=6)
+    running = three_sites.run("vanished", rounds=4)
     running.wait_for_checkpoint(1)
     away = folder.rename(folder.with_name("away"))
     try:
@@ -65,7 +65,7 @@ def test_a_full_disk_costs_the_rounds_until_there_is_room(
     three_sites: Breakable, small_disk: Path, undisturbed: Undisturbed
 ) -> None:
     # Of the methods without evidence, this is the one that keeps something at the sites.
-    settings = {"method": "isolated", "rounds": 6}
+    settings = {"method": "isolated", "rounds": 4}
     running = three_sites.run("full", **settings)
     running.wait_for_checkpoint(1)
     states = small_disk / "state"
