@@ -21,7 +21,7 @@ from tests.system.breakable import Breakable
 pytestmark = pytest.mark.benchmark
 
 SITES = 3
-ROUNDS = 8
+ROUNDS = 7
 STOCK_ROUNDS = 4
 MOST_BESIDE_THE_ECHO = 1.3
 LEAST_GAIN = 2.0
