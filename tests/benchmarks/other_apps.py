@@ -78,12 +78,12 @@ app = ServerApp()
 
 
 class Timed(FedAvg):
-    start = time.monotonic()
+    began = time.monotonic()
 
     def aggregate_evaluate(self, server_round, replies):
         result = super().aggregate_evaluate(server_round, replies)
-        print(f"SECONDS {time.monotonic() - self.start}", flush=True)
-        self.start = time.monotonic()
+        print(f"SECONDS {time.monotonic() - self.began}", flush=True)
+        self.began = time.monotonic()
         return result
 
 

@@ -21,8 +21,8 @@ from tests.system.breakable import Breakable
 pytestmark = pytest.mark.benchmark
 
 SITES = 3
-ROUNDS = 7
-STOCK_ROUNDS = 4
+ROUNDS = 6
+STOCK_ROUNDS = 3
 MOST_BESIDE_THE_ECHO = 1.3
 LEAST_GAIN = 2.0
 WAITING = "transport and waiting"
