@@ -140,7 +140,9 @@ class Phases:
             accepted, refused = self.reception.receive(exchanged.replies, asked, self.standing, expected)
             for node, client in self.reception.replaced.items() - before.items():
                 note = f"{client} has come back as another node; node {node} is asked no more"
-                self.progress.note(note, fields(Event.RETURNED, round=turn.number, client=client, node=str(node)))
+                self.progress.note(
+                    note, fields(Event.RETURNED, round=turn.number, client=client, node=str(node))
+                )
             troubles = exchanged.failures | refusals_by_node(exchanged.replies, refused)
             self.watch.exchanged(turn.number, phase.name, exchanged, troubles, self.names)
             refused |= {labels[node]: reason for node, reason in exchanged.failures.items()}

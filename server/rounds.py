@@ -47,9 +47,7 @@ class Exchange:
         self.grid = grid
         self.config = config
 
-    def nodes(
-        self, count: int, progress: Progress, watch: Watch, without: Collection[int] = ()
-    ) -> list[int]:
+    def nodes(self, count: int, progress: Progress, watch: Watch, without: Collection[int] = ()) -> list[int]:
         """The nodes that are online, as soon as there are `count`, or after the start time-out.
 
         Args:
