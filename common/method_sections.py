@@ -117,7 +117,7 @@ class CondenserConfig(Section):
     feature_steps: Count = Field(10, description="feature steps before the turn of the adjacency")
     adjacency_steps: Count = Field(5, description="adjacency steps before the turn of the features")
     feature_rate: Positive = Field(
-        0.2, description="step size of condensed features, in standard deviations of the real ones"
+        0.1, description="step size of condensed features, in standard deviations of the real ones"
     )
     adjacency_rate: Positive = Field(0.01, description="step size of the adjacency's network")
     threshold: Annotated[float, Field(ge=0, lt=1)] = Field(
