@@ -52,8 +52,7 @@ class Exchange:
 
         Args:
             count: of clients to wait for.
-            progress: told that there are fewer.
-            watch: told which ones are there.
+            progress, watch: told that there are fewer, and which ones are there.
             without: nodes that are known to be gone, whatever Flower says.
 
         Raises:

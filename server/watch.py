@@ -32,7 +32,8 @@ REPLY_SECONDS = 0.2
 MOST_STRANGERS = 20
 """Nodes that went away before they said who they are; a SuperNode that is restarted again and again makes many."""
 MOST_CHARACTERS = 2000
-_ERROR = re.compile(r"error (\d+): (?:([A-Za-z]\w*(?:Error|Exception))\b)?")
+# A site may put its name before the kind of the error.
+_ERROR = re.compile(r"error (\d+): (?:(?:[^:]{1,64}: )??([A-Za-z]\w*(?:Error|Exception))\b)?")
 
 
 class Watch:
@@ -184,7 +185,10 @@ class Watch:
             self._name(node, name)
         now = moment(self.now())
         for node, why in troubles.items():
-            known = self._clients[node]
+            known = self._clients.get(node)
+            if known is None:
+                # Its site has come back as another node, and answered.
+                continue
             self._change(
                 node,
                 state="failed",

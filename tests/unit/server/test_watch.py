@@ -257,6 +257,14 @@ def test_a_status_that_cannot_be_written_holds_nothing_up(
             {"client": "north", "code": 2, "error": "DataError"}
             | {"meaning": "A data folder breaks the contract."},
         ),
+        (
+            "node 12",
+            "error 2: north: RunError: No space left on device; the site's own log says more",
+            {"node": "12", "code": 2, "error": "RunError"}
+            | {
+                "meaning": "A run directory or its checkpoint is missing, unreadable, or belongs to other settings."
+            },
+        ),
         ("node 12", "error 5: the patient has gout", {"node": "12", "code": 5}),
         ("north", "no reply within 60 s", {"client": "north"}),
         ("somebody else", "the patient has gout", {}),
