@@ -18,6 +18,7 @@ METHODS_WITH_CONDENSERS = frozenset({"fedavg", "fedc4"})
 COPYING_CONDENSERS = frozenset({"random", "herding", "k-center"})
 # Their clients upload no update that could be masked, clipped or combined.
 METHODS_WITHOUT_SUMS = frozenset({"isolated", "centralised"})
+SEARCH = "da_dfgas"
 
 
 def excluded_combinations(config: RunConfig) -> tuple[str, ...]:
@@ -25,7 +26,13 @@ def excluded_combinations(config: RunConfig) -> tuple[str, ...]:
 
     Empty if all settings go together (aggregation, sections 3 to 5).
     """
-    return (*_rules(config), *_secure(config), *_differential(config), *_condensation(config))
+    return (
+        *_rules(config),
+        *_personal(config),
+        *_secure(config),
+        *_differential(config),
+        *_condensation(config),
+    )
 
 
 def _condensation(config: RunConfig) -> list[str]:
@@ -63,8 +70,32 @@ def _rules(config: RunConfig) -> list[str]:
             f"aggregation.rule = {aggregation.rule} with aggregation.hostile = {aggregation.hostile} needs at least "
             f"{needed} clients a round, there are {training}: add clients, or set rule = mean"
         )
-    if config.train.extra_epochs and not config.train.accuracy_threshold:
+    if config.train.extra_epochs and not config.train.accuracy_threshold and config.method != SEARCH:
         wrong.append("train.extra-epochs needs train.accuracy-threshold, under which a client works longer")
+    return wrong
+
+
+def _personal(config: RunConfig) -> list[str]:
+    """What does not go with updates of which clients have only some tensors."""
+    if config.method != SEARCH or not config.dadfgas.personal:
+        return []
+    remedy = "set dadfgas.personal = false, so that all clients train the same architecture"
+    wrong = []
+    if config.privacy.secure_aggregation:
+        wrong.append(
+            "with architectures of their own, some tensors have one or two users, and the sum over these would be "
+            f"as good as their updates, which secure aggregation is to hide: {remedy}"
+        )
+    if config.privacy.dp.mode != "off":
+        wrong.append(
+            "differential privacy needs a public number of contributors to every tensor, which architectures of "
+            f"clients' own would tell: {remedy}"
+        )
+    if config.aggregation.rule != "mean":
+        wrong.append(
+            f"aggregation.rule = {config.aggregation.rule} compares whole updates, and clients with architectures "
+            f"of their own send different tensors: {remedy}, or set rule = mean"
+        )
     return wrong
 
 

@@ -18,16 +18,17 @@ from pydantic.fields import FieldInfo
 
 from common.combinations import excluded_combinations
 from common.errors import ConfigError
+from common.method_defaults import left_to_the_method
 from common.method_sections import CondenserConfig, DanceConfig, FedC4Config, SummariesConfig
+from common.privacy_settings import PrivacyConfig
+from common.search_settings import DaDfgasConfig
 from common.sections import (
-    METHODS_DEFAULT,
     AggregationConfig,
     Count,
     DataConfig,
     EvaluationConfig,
     ExchangeConfig,
     ModelConfig,
-    PrivacyConfig,
     Section,
     TextConfig,
     TrainConfig,
@@ -35,10 +36,6 @@ from common.sections import (
 
 Scalar = bool | int | float | str
 
-# What a method's own default is: what one method needs would spoil another one's baseline.
-AVERAGE_DECAYS = {"dance": 0.95}
-DEFAULT_AVERAGE_DECAY = 0.0
-CONDENSERS = {"fedc4": "gcond-x"}
 # The one client of these holds the whole graph, cross-client edges included.
 POOLED_METHODS = frozenset({"centralised"})
 
@@ -46,7 +43,7 @@ POOLED_METHODS = frozenset({"centralised"})
 class RunConfig(Section):
     """Every setting of a run."""
 
-    method: str = Field("dance", description="isolated, centralised, fedavg, dance, fedc4")
+    method: str = Field("dance", description="isolated, centralised, fedavg, dance, fedc4, da_dfgas")
     rounds: Count = Field(100, description="rounds of training")
     clients: Count = Field(5, description="simulated clients, or clients to wait for")
     ratio: Annotated[float, Field(gt=0, le=1)] = Field(0.08, description="condensed nodes / nodes")
@@ -65,19 +62,23 @@ class RunConfig(Section):
     dance: DanceConfig = DanceConfig()
     condenser: CondenserConfig = CondenserConfig()
     fedc4: FedC4Config = FedC4Config()
+    dadfgas: DaDfgasConfig = DaDfgasConfig()
     summaries: SummariesConfig = SummariesConfig()
 
     @model_validator(mode="after")
     def _resolve(self) -> RunConfig:
         if not self.method.isidentifier():
             raise ValueError(
-                f"method '{self.method}' is not a name; use fedavg, dance, fedc4, isolated, centralised"
+                f"method '{self.method}' is not a name; use fedavg, dance, da_dfgas, isolated, centralised"
             )
-        if self.aggregation.average_decay == METHODS_DEFAULT:
-            decay = AVERAGE_DECAYS.get(self.method, DEFAULT_AVERAGE_DECAY)
-            self._set(aggregation=self.aggregation.model_copy(update={"average_decay": decay}))
-        if self.condenser.name == "none" and self.method in CONDENSERS:
-            self._set(condenser=self.condenser.model_copy(update={"name": CONDENSERS[self.method]}))
+        self._set(
+            **{
+                section: one.model_copy(update=left_to_the_method(self.method, section, vars(one)))
+                for section, one in (("train", self.train), ("aggregation", self.aggregation))
+            }
+        )
+        if self.method == "da_dfgas" and self.dadfgas.adaptive and not self.train.extra_epochs:
+            self._set(train=self.train.model_copy(update={"extra_epochs": self.train.epochs}))
         if self.method in POOLED_METHODS:
             self._set(clients=1)
         wrong = excluded_combinations(self)

@@ -66,16 +66,23 @@ class ModelConfig(Section):
 class TrainConfig(Section):
     """Local training."""
 
-    epochs: Count = Field(3, description="local epochs a round")
-    optimizer: Literal["adam", "sgd"] = Field("adam", description="fresh in every round")
-    learning_rate: Positive = Field(0.01, description="step size")
-    schedule: Literal["constant", "cosine"] = Field(
-        "constant", description="of the step size over the rounds of the run"
+    epochs: Annotated[int, Field(ge=0, le=10**9)] = Field(
+        0, description="local epochs a round; 0: the method's own, 3, da_dfgas 10"
+    )
+    optimizer: Literal["default", "adam", "sgd"] = Field(
+        "default", description="fresh in every round; default: adam, da_dfgas sgd"
+    )
+    learning_rate: NonNegative = Field(0.0, description="step size; 0: the method's own, 0.01, da_dfgas 0.05")
+    schedule: Literal["default", "constant", "cosine"] = Field(
+        "default", description="of the step size over the run; default: constant, da_dfgas cosine"
     )
     final_rate: Fraction = Field(0.1, description="share of the step size left in the last round of cosine")
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="momentum of sgd")
     weight_decay: NonNegative = Field(5e-4, description="L2 penalty of the optimiser")
-    prox_mu: NonNegative = Field(0.0, description="FedProx: weight of half the squared distance to the start")
+    prox_mu: Annotated[float, Field(ge=METHODS_DEFAULT)] = Field(
+        METHODS_DEFAULT,
+        description="FedProx: weight of half the squared distance to the start; -1: the method's own, 0, da_dfgas 0.01",
+    )
     client_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="clients a round")
     accuracy_threshold: Fraction = Field(
         0.0,
@@ -86,19 +93,29 @@ class TrainConfig(Section):
     )
     inductive: bool = Field(False, description="hide test nodes and their edges during training")
 
+    @field_validator("prox_mu")
+    @classmethod
+    def _no_negative_weight(cls, value: float) -> float:
+        if value < 0 and value != METHODS_DEFAULT:
+            raise ValueError("must be at least 0, or -1 for the method's default")
+        return value
+
 
 class AggregationConfig(Section):
     """How contributions become one model."""
 
-    weights: Literal["samples", "uniform", "distribution-aware"] = Field(
-        "samples", description="client weights: by training nodes, equal, or by DA-DFGAS Eq. 5-10"
+    weights: Literal["default", "samples", "uniform", "distribution-aware"] = Field(
+        "default",
+        description="client weights: by training nodes, equal, or by DA-DFGAS Eq. 5-10; default: samples, "
+        "da_dfgas distribution-aware",
     )
     statistics: Literal["current", "previous"] = Field(
         "current",
         description="round whose statistics decide distribution-aware weights; secure summation needs previous",
     )
-    normalise: Literal["none", "fednova"] = Field(
-        "none", description="fednova: updates are divided by their effective number of local steps"
+    normalise: Literal["default", "none", "fednova"] = Field(
+        "default",
+        description="fednova divides updates by their effective steps; default: none, da_dfgas fednova",
     )
     rule: Literal["mean", "median", "trimmed-mean", "krum", "multi-krum", "bulyan"] = Field(
         "mean", description="how updates are combined; all but mean are robust and weigh clients equally"
@@ -137,49 +154,6 @@ class AggregationConfig(Section):
         if value < 0 and value != METHODS_DEFAULT:
             raise ValueError("must be in [0, 1), or -1 for the method's default")
         return value
-
-
-class DifferentialPrivacyConfig(Section):
-    """Client-level differential privacy; the unit of privacy is one institution."""
-
-    mode: Literal["off", "central", "distributed"] = Field(
-        "off", description="noise added by the server, or by each client under secure summation"
-    )
-    clip: Positive = Field(1.0, description="L2 norm to which a client's update is clipped")
-    noise: NonNegative = Field(1.0, description="standard deviation of the noise on the sum, in clips")
-    delta: Annotated[float, Field(gt=0, lt=1)] = Field(1e-5, description="delta of the guarantee")
-    colluders: Annotated[int, Field(ge=0)] = Field(
-        0, description="clients assumed to reveal their own part of distributed noise"
-    )
-
-
-class PrivacyConfig(Section):
-    """What the server may learn of single clients."""
-
-    secure_aggregation: bool = Field(
-        False, description="the server learns weighted sums of updates only, by masks that cancel"
-    )
-    hide_statistics: bool = Field(
-        False, description="scores, losses and counts of nodes are summed under the masks too"
-    )
-    roster: bool = Field(
-        False, description="sites pin each other's keys in a roster file and sign the list of survivors"
-    )
-    block_rounds: Annotated[int, Field(ge=1, le=1000)] = Field(
-        20, description="sums that one set-up exchange prepares"
-    )
-    scale_bits: Annotated[int, Field(ge=20, le=52)] = Field(
-        40, description="fixed point: binary digits after the point"
-    )
-    limit: Annotated[float, Field(ge=1)] = Field(
-        16384.0, description="fixed point: largest absolute value of one coordinate"
-    )
-    # Sites check what the server sends by this range, so that it cannot lift the limit.
-    largest_weight: Annotated[float, Field(gt=0, le=0.9)] = Field(
-        0.9,
-        description="share in a sum beyond which a client refuses to contribute, since it would stand bare",
-    )
-    dp: DifferentialPrivacyConfig = DifferentialPrivacyConfig()
 
 
 class ExchangeConfig(Section):

@@ -46,6 +46,9 @@ def conclude(
             **released_settings(config),
         }
         directory.write_model(standing.best, {**card, "digest": card_digest(card)})
+    if standing.state is not None:
+        for name, text in method.documents(standing.state).items():
+            directory.write_document(name, text)
     directory.write_summary(summary)
     write_model_card(directory)
     write_report([directory.path], directory.path / "report.html")
@@ -76,6 +79,7 @@ def summarise(
         val_reliability=standing.best_reliability.get("val") or None,
         privacy=spent(config, len(rows), sum(value.numel() for value in standing.best.values())),
         weights_lag=weights_lag(config),
+        parameters=_parameters(standing),
         last_test_accuracy=last.test_accuracy if last else None,
         bytes_up=sum(row.bytes_up for row in rows) + closing.up,
         bytes_down=sum(row.bytes_down for row in rows) + closing.down,
@@ -89,6 +93,13 @@ def summarise(
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         versions={"python": platform.python_version(), **installed_versions(PACKAGES)},
     )
+
+
+def _parameters(standing: Standing) -> int | None:
+    """Of the largest network that a client has; else of the released model, if there is one."""
+    told = [one.get("parameters") for one in standing.contributed.values()]
+    own = [count for count in told if count is not None]
+    return max(own, default=sum(value.numel() for value in standing.best.values()) or None)
 
 
 def installed_versions(packages: Sequence[str]) -> dict[str, str]:

@@ -165,7 +165,8 @@ def client_rows(
         paths: all ways of scoring.
         chosen: the one that counts.
         contributed: what the contributions to the round said of themselves, by client: steps, normaliser,
-            statistics, condensation; replies that score a model belong to the round after it and say nothing of it.
+            statistics, condensation, parameters; replies that score a model belong to the round after it and
+            say nothing of it.
     """
     rows = []
     for client in sorted({*replies, *failures}):
@@ -200,6 +201,7 @@ def client_rows(
                 normaliser=own.get("normaliser"),
                 statistics=own.get("statistics", {}),
                 condensation=own.get("condensation", {}),
+                parameters=own.get("parameters"),
             )
         )
     return rows

@@ -246,14 +246,8 @@ class Rounds:
         seconds["bookkeeping"] = max(0.0, time.monotonic() - start - sum(seconds.values()))
         assert standing.state is not None
         empty = bool(self.method.released(standing.state)) and not weights
-        standing.pending = training_row(
-            round_number,
-            outcome.told,
-            (len(outcome.replies), len(outcome.failures)),
-            seconds,
-            turn.traffic,
-            empty,
-        )
+        counts = (len(outcome.replies), len(outcome.failures))
+        standing.pending = training_row(round_number, outcome.told, counts, seconds, turn.traffic, empty)
         standing.weights, standing.failures, standing.round = weights, outcome.failures, round_number
         standing.contributed = contributed
         standing.save(self.checkpoints)
@@ -283,6 +277,7 @@ class Rounds:
                 scores,
                 self.method.released(standing.state),
                 choose=self.config.privacy.dp.mode == "off",
+                releasable=self.method.releasable(row.round, self.config),
             )
         rows = client_rows(
             row.round,

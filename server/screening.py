@@ -11,6 +11,7 @@ from torch import Tensor
 
 from common.clipping import l2_norm
 from common.errors import WireError
+from common.models.supernet.architecture import Architecture
 from common.scores import CALIBRATION_BINS, Tally
 from common.secure.upload import Opened
 from common.wire.names import CLIENT_NAME
@@ -22,6 +23,7 @@ MOST_NODES = 10**12
 LEAKS = ("copied", "close")
 MOST_SECONDS = 1e9
 MOST_PHASES = 64
+MOST_PARAMETERS = 10**12
 MOST_EFFECTIVE_STEPS = 1e9
 # Far beyond any step of training; sums and squares of larger float32 values soon overflow.
 LARGEST_CHANGE = 1e6
@@ -50,7 +52,7 @@ def check_content(
 
     Args:
         reply: whose origin has been checked.
-        expected: the contribution's tensors; all or none of them must be there.
+        expected: the contribution's tensors; all but the optional ones must be there, or none at all.
         agreement: decides the shape of confusion counts.
         sized: whether the reply must say how many nodes the client has; scores go with these counts only.
 
@@ -79,6 +81,7 @@ def check_content(
     _seconds(values.get("seconds", {}))
     _condensation(values.get("condensation"))
     _shown(values.get("shown", {}))
+    _architecture(values.get("architecture"))
     if not isinstance(values.get("tokens", {}), dict):
         raise WireError("tokens must be a table of counts")
     if any(letter.sender != reply.client for letter in reply.content.letters):
@@ -149,13 +152,14 @@ def _sizes(values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _contribution(tensors: Mapping[str, Tensor], expected: Mapping[str, TensorForm]) -> None:
-    missing, surplus = sorted(expected.keys() - tensors.keys()), sorted(tensors.keys() - expected.keys())
+    needed = {name for name, form in expected.items() if not form.optional}
+    missing, surplus = sorted(needed - tensors.keys()), sorted(tensors.keys() - expected.keys())
     if missing or surplus:
         raise WireError(
             f"tensors differ from the agreed ones: missing {missing[:3]}, not asked for {surplus[:3]}"
         )
-    for name, form in expected.items():
-        value = tensors[name]
+    for name, value in tensors.items():
+        form = expected[name]
         if tuple(value.shape) != form.shape or value.dtype != form.dtype:
             raise WireError(
                 f"tensor '{name}' has shape {tuple(value.shape)} and type {value.dtype}, "
@@ -246,3 +250,13 @@ def _shown(told: Any) -> None:
     counts = [count for table in tables for count in (table.values() if isinstance(table, dict) else [None])]
     if any(type(count) is not int or not 0 <= count <= MOST_NODES for count in counts):
         raise WireError("shown must hold numbers of records by kind and recipient")
+
+
+def _architecture(told: Any) -> None:
+    if told is None:
+        return
+    if not isinstance(told, dict) or told.keys() != {"cells", "parameters"}:
+        raise WireError("an architecture is told by its cells and its number of parameters")
+    if type(told["parameters"]) is not int or not 0 <= told["parameters"] <= MOST_PARAMETERS:
+        raise WireError(f"parameters of an architecture must be a count up to {MOST_PARAMETERS}")
+    Architecture.from_json({"cells": told["cells"]})

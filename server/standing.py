@@ -66,12 +66,18 @@ class Standing:
     nodes: Mapping[int, str] = field(default_factory=dict)
 
     def consider(
-        self, round_number: int, scores: PooledScores, model: Mapping[str, Tensor], choose: bool = True
+        self,
+        round_number: int,
+        scores: PooledScores,
+        model: Mapping[str, Tensor],
+        choose: bool = True,
+        releasable: bool = True,
     ) -> None:
         """Keep the model of a round if it is better on validation than all before; test plays no part.
 
         Without any validation node nothing can be chosen, and the newest model stands; so it does without
-        `choose`, because under differential privacy a choice by validation would be a query of its own.
+        `choose`, because under differential privacy a choice by validation would be a query of its own. A model that
+        is not `releasable`, as while an architecture is searched, stands until the first one that is.
         """
         val = scores.val.accuracy
         unchosen = not choose or (val is None and self.best_val < 0)
@@ -82,7 +88,8 @@ class Standing:
             self.best_reliability = {
                 subset: [vars(part) for part in tally.reliability] for subset, tally in subsets.items()
             }
-            self.best_val = self.best_val if val is None else val
+            if releasable:
+                self.best_val = self.best_val if val is None else val
 
     def count_tokens(self, told: Mapping[str, Any]) -> None:
         """Add a client's token counts."""

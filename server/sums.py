@@ -140,5 +140,6 @@ def contributed(
             "normaliser": training.get("normaliser"),
             "statistics": vars(found[client]) if client in found else {},
             "condensation": {name: told[name] for name in CONDENSATION if name in told},
+            "parameters": (reply.content.values.get("architecture") or {}).get("parameters"),
         }
     return rows

@@ -12,7 +12,7 @@ from client.secure.member import Member
 from common.clipping import clipped
 from common.config import RunConfig
 from common.errors import ProtocolError
-from common.models.parameters import fingerprint
+from common.models.parameters import fingerprint, moved_by_steps
 from common.noise import entropy_generator, gaussian, share_of_noise
 from common.secure.fixed_point import FixedPoint
 from common.secure.identity import Identity
@@ -190,6 +190,9 @@ def weighed(
     fednova = config.aggregation.normalise == "fednova"
     if not update or (fednova and normaliser <= 0):
         return {}, (0.0, 0.0)
-    factor = weight / normaliser if fednova else weight
-    scaled = {name: value.detach().cpu().double() * factor for name, value in update.items()}
+    scaled = {
+        name: value.detach().cpu().double()
+        * (weight / normaliser if fednova and moved_by_steps(name) else weight)
+        for name, value in update.items()
+    }
     return scaled, (weight * normaliser, weight)

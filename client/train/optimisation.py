@@ -105,6 +105,7 @@ def optimise(
     epochs: int,
     prox_mu: float = 0.0,
     until: float | None = None,
+    before_step: Callable[[], None] | None = None,
 ) -> Training:
     """Minimise loss() + prox_mu / 2 ‖w − w_start‖² (FedProx, Li et al., 2020) by `epochs` steps, in place.
 
@@ -117,6 +118,7 @@ def optimise(
         epochs: at least 1.
         prox_mu: at least 0.
         until: time of the monotonic clock after which no further step begins; the first is always taken.
+        before_step: called before each step, to move what the stepper does not.
 
     Raises:
         DivergenceError: if the loss is not finite.
@@ -128,6 +130,8 @@ def optimise(
     for _ in range(epochs):
         if rates and until is not None and time.monotonic() >= until:
             break
+        if before_step is not None:
+            before_step()
         stepper.zero_grad(set_to_none=True)
         value = loss()
         objective = value

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -26,10 +26,19 @@ def class_distribution(logits: Float[Tensor, "nodes classes"]) -> Float[Tensor, 
     return logits.double().softmax(1).mean(0)
 
 
-def validation_accuracy(logits: Float[Tensor, "nodes classes"], graph: Graph) -> float | None:
-    """Share of validation nodes that are predicted right; None with fewer than 4 of them."""
-    counts = tally(logits, graph.y, graph.val_mask)
-    return counts.accuracy if counts.nodes >= LEAST_VALIDATION else None
+def validation_accuracy(
+    logits: Float[Tensor, "nodes classes"], graph: Graph, judges: Bool[Tensor, " nodes"] | None = None
+) -> float | None:
+    """Share of validation nodes that are predicted right; None with fewer than 4 of them.
+
+    Args:
+        logits: of every node.
+        graph: whose validation nodes are meant.
+        judges: those validation nodes whose predictions count, where they are not all.
+    """
+    if int(graph.val_mask.sum()) < LEAST_VALIDATION:
+        return None
+    return tally(logits, graph.y, graph.val_mask if judges is None else judges).accuracy
 
 
 def projections(
@@ -71,7 +80,10 @@ def sampled_rows(count: int, generator: torch.Generator) -> Int[Tensor, " rows"]
 
 @torch.no_grad()
 def client_statistics(
-    session: Session, logits: Float[Tensor, "nodes classes"], round_number: int
+    session: Session,
+    logits: Float[Tensor, "nodes classes"],
+    round_number: int,
+    judges: Bool[Tensor, " nodes"] | None = None,
 ) -> dict[str, Any]:
     """The client's statistics, as JSON.
 
@@ -81,6 +93,7 @@ def client_statistics(
         session: whose training graph has at least one node that is not a test node.
         logits: of the locally trained model, on the training graph.
         round_number: of the sample of nodes.
+        judges: validation nodes of which the accuracy is; None: all.
 
     Returns:
         `distribution` (a probability for each class), `attention` (the norm, without the accuracy) and
@@ -98,5 +111,5 @@ def client_statistics(
     return {
         "distribution": class_distribution(seen).tolist(),
         "attention": float(norm),
-        "accuracy": validation_accuracy(logits, graph),
+        "accuracy": validation_accuracy(logits, graph, judges),
     }

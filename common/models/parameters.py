@@ -9,6 +9,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from common.models.supernet.logits import is_architecture
+
 Parameters = dict[str, Tensor]
 M = TypeVar("M", bound=nn.Module)
 
@@ -33,6 +35,14 @@ def load_parameters(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
 def difference(after: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> Parameters:
     """after - before, key by key."""
     return {name: after[name] - before[name] for name in before}
+
+
+def moved_by_steps(name: str) -> bool:
+    """Whether the local optimiser's steps move a tensor, so that FedNova divides its update by their number.
+
+    An architecture has an optimiser of its own, and its logits are averaged as they are (DA-DFGAS, Eq. 11).
+    """
+    return not is_architecture(name)
 
 
 def fingerprint(parameters: Mapping[str, Tensor]) -> str:

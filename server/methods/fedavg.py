@@ -30,6 +30,9 @@ class FedAvg:
     def phases(self, round_number: int, config: RunConfig) -> tuple[Phase, ...]:
         return (TRAIN,)
 
+    def releasable(self, round_number: int, config: RunConfig) -> bool:
+        return True
+
     def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
         return ("graph",)
 
@@ -78,6 +81,9 @@ class FedAvg:
 
     def released(self, state: ServerState) -> Mapping[str, Tensor]:
         return state.section("average") or state.section("model")
+
+    def documents(self, state: ServerState) -> Mapping[str, str]:
+        return {}
 
 
 METHOD = FedAvg()

@@ -23,6 +23,9 @@ class Isolated:
     def phases(self, round_number: int, config: RunConfig) -> tuple[Phase, ...]:
         return (TRAIN,)
 
+    def releasable(self, round_number: int, config: RunConfig) -> bool:
+        return True
+
     def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
         return ("graph",)
 
@@ -48,6 +51,9 @@ class Isolated:
         return state
 
     def released(self, state: ServerState) -> Mapping[str, Tensor]:
+        return {}
+
+    def documents(self, state: ServerState) -> Mapping[str, str]:
         return {}
 
 

@@ -54,10 +54,14 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class TensorForm:
-    """The only form in which a tensor of a reply is accepted."""
+    """The only form in which a tensor of a reply is accepted.
+
+    `optional`: a client that makes no use of the tensor leaves it out.
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,10 @@ class ServerMethod(Protocol):
         """The exchanges of a round, in order; scores of the last round's model come with the first."""
         ...
 
+    def releasable(self, round_number: int, config: RunConfig) -> bool:
+        """Whether the model of a round may be the one that is chosen by validation and released."""
+        ...
+
     def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
         """The ways of scoring that clients report; the better one on validation counts, the first of equals."""
         ...
@@ -128,7 +136,7 @@ class ServerMethod(Protocol):
         ...
 
     def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
-        """The tensors that a contribution to the phase must have, all of them or none."""
+        """The tensors of a contribution to the phase: all but the optional ones, or none at all."""
         ...
 
     def combine(
@@ -150,6 +158,10 @@ class ServerMethod(Protocol):
         """The model that is scored and released; empty if models stay with the clients."""
         ...
 
+    def documents(self, state: ServerState) -> Mapping[str, str]:
+        """What the method adds to the directory of a finished run: texts by their relative paths."""
+        ...
+
 
 def condenses(config: RunConfig) -> bool:
     """Whether clients of a run train on a condensed graph, whose size is its ratio."""
@@ -164,5 +176,7 @@ def server_method(name: str) -> ServerMethod:
     """
     module = f"server.methods.{name}"
     if name == "registry" or importlib.util.find_spec(module) is None:
-        raise ConfigError(f"method '{name}' is unknown; use isolated, centralised, fedavg, dance or fedc4")
+        raise ConfigError(
+            f"method '{name}' is unknown; use isolated, centralised, fedavg, dance, fedc4 or da_dfgas"
+        )
     return cast(ServerMethod, importlib.import_module(module).METHOD)

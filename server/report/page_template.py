@@ -7,7 +7,7 @@ It is a module because a Flower app bundle carries no template files.
 
 from __future__ import annotations
 
-from server.report import aggregation, collaboration, faithfulness
+from server.report import aggregation, architectures, collaboration, faithfulness
 from server.report.page_parts import MACROS, head
 
 TITLE = 'fedtag report: {{ runs|map(attribute="name")|list|listed }}'
@@ -83,6 +83,7 @@ TEMPLATE = (
 </tbody></table></div>
 {% endif %}
 """
+    + architectures.SECTION
     + faithfulness.SECTION
     + """\
 {{ collaboration(run.collaboration, collaboration_charts[loop.index0]) }}

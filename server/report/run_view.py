@@ -10,6 +10,7 @@ from typing import Any
 
 from common.scores import ReliabilityBin
 from server.report.aggregation import AggregationView, view_aggregation
+from server.report.architectures import ArchitectureView, view_architectures
 from server.report.collaboration import CollaborationView, view_collaboration
 from server.report.faithfulness import FaithfulnessView, view_faithfulness
 from server.tracking.disclosure_table import DisclosureTotal, disclosure_totals
@@ -73,6 +74,7 @@ class RunView:
     collaboration: CollaborationView
     reliability: tuple[ReliabilityBin, ...] = ()
     faithfulness: FaithfulnessView | None = None
+    architectures: tuple[ArchitectureView, ...] = ()
 
     @property
     def local_note(self) -> str:
@@ -144,6 +146,7 @@ def view_run(path: Path, name: str) -> RunView:
         if summary
         else (),
         faithfulness=view_faithfulness(run),
+        architectures=view_architectures(run),
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from common.clipping import clipped
 from common.config import RunConfig
+from common.models.parameters import moved_by_steps
 from common.noise import RandomBytes, gaussian
 from server.methods.registry import Aggregate
 from server.strategies.mean import weighted_mean
@@ -84,6 +86,10 @@ class Aggregation:
         """The server optimiser's step from the global model, and what it must know at the next one."""
         if not step:
             return NOTHING, memory
+        # A tensor that no client used stays where it is.
+        step = {
+            name: step[name] if name in step else torch.zeros_like(value) for name, value in model.items()
+        }
         settings = self.config.aggregation
         after, kept = server_step(
             settings.server_optimiser,
@@ -117,12 +123,14 @@ def masked_mean(
         total: Σ w_i Δ_i / a_i, or Σ w_i Δ_i without normalisation.
         weight: Σ w_i.
         steps: Σ w_i a_i.
-        fednova_scaled: whether the updates were divided by a_i.
+        fednova_scaled: whether the updates were divided by a_i, save what steps do not move.
 
     Returns:
         Nothing where no weight came together, or no step was taken.
     """
     if not (math.isfinite(weight) and weight > 0) or (fednova_scaled and steps <= 0):
         return {}
-    factor = (steps / weight if fednova_scaled else 1.0) / weight
-    return {name: value * factor for name, value in total.items()}
+    effective = steps / weight if fednova_scaled else 1.0
+    return {
+        name: value * ((effective if moved_by_steps(name) else 1.0) / weight) for name, value in total.items()
+    }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from common.models.parameters import moved_by_steps
 from common.sections import TrainConfig
 
 LEAST_NORMALISER = 1e-3
@@ -59,10 +60,12 @@ def fednova(
 def scaled(
     updates: Mapping[str, Mapping[str, Tensor]], factors: Mapping[str, float]
 ) -> dict[str, dict[str, Tensor]]:
-    """The updates of the clients that have a factor, multiplied by it; integer and boolean tensors stay."""
+    """The updates of the clients that have a factor, multiplied by it; integer and boolean tensors stay, and so do
+    those that the steps do not move.
+    """
     return {
         client: {
-            name: value * factor if value.is_floating_point() else value
+            name: value * factor if value.is_floating_point() and moved_by_steps(name) else value
             for name, value in updates[client].items()
         }
         for client, factor in factors.items()

@@ -68,8 +68,8 @@ def released_settings(config: RunConfig) -> dict[str, Any]:
 
 
 def settings_of(method: str) -> tuple[str, ...]:
-    """Names of these settings: common ones, and the table that is called as the method."""
-    return "method", "seed", "model", "text", method.replace("_", "-")
+    """Names of these settings: common ones, and the table that is called as the method, without underscores."""
+    return "method", "seed", "model", "text", method.replace("_", "")
 
 
 def card_digest(entries: Mapping[str, Any]) -> str:

@@ -60,7 +60,8 @@ class ClientRow:
     `statistics` holds what distribution-aware weights were made of: accuracy, attention, divergence from the
     global class distribution, similarity. `condensation` holds `core` and `nodes`, the numbers of condensed and of
     original nodes, and of a synthetic graph the shares of its nodes that are `copied` from real ones, or `close`:
-    closer to a real node than any other real node is.
+    closer to a real node than any other real node is. `parameters` is how many
+    the client's network has, where clients have networks of their own.
     """
 
     round: int
@@ -81,6 +82,7 @@ class ClientRow:
     normaliser: float | None = None
     statistics: Mapping[str, float | None] = field(default_factory=dict)
     condensation: Mapping[str, float | None] = field(default_factory=dict)
+    parameters: int | None = None
 
     def __post_init__(self) -> None:
         check_fractions(self, f"client {self.client!r} in round {self.round}")
@@ -142,7 +144,8 @@ class Summary:
     `test_reliability` and `val_reliability` are the calibration bins of the best round, lowest confidence
     first: nodes, mean confidence, accuracy. `privacy` is what the accountant says of a run with differential
     privacy: epsilon, delta, noise, clip, mode, unit, rounds; an epsilon of None is no bound. `weights_lag` is
-    by how many rounds the statistics that made the weights are older than the updates.
+    by how many rounds the statistics that made the weights are older than the updates. `parameters` is how many
+    numbers the model has that predicts; where clients have networks of their own, the largest of these.
     """
 
     method: str
@@ -172,6 +175,7 @@ class Summary:
     val_reliability: Sequence[Mapping[str, float | None]] | None = None
     privacy: Mapping[str, Any] | None = None
     weights_lag: int | None = None
+    parameters: int | None = None
 
     def __post_init__(self) -> None:
         check_fractions(self, "the summary")

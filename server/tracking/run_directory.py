@@ -36,6 +36,7 @@ DISCLOSURES = "disclosures.jsonl"
 SUMMARY = "summary.json"
 MODEL = "model.safetensors"
 MODEL_CARD = "model.json"
+ARCHITECTURES = "architectures"
 CONTRACT = (CONFIG, METRICS, CLIENTS, DISCLOSURES, SUMMARY)
 
 
@@ -139,6 +140,17 @@ class RunDirectory:
         text = json_text(record, MODEL_CARD, indent=2) + "\n"
         write_atomically(self.path / MODEL, content)
         write_atomically(self.path / MODEL_CARD, encoded(text))
+
+    def write_document(self, name: str, text: str) -> None:
+        """Write a text of the method under a relative path."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, encoded(text))
+
+    def read_architectures(self) -> dict[str, dict[str, Any]]:
+        """The architectures of clients, by name; empty where none were searched."""
+        paths = sorted((self.path / ARCHITECTURES).glob("*.json"))
+        return {path.stem: read_object(path) or {} for path in paths}
 
     def truncate_after(self, round_number: int) -> None:
         """Forget the results of later rounds: rows of metrics and clients, and the summary of the longer run.

@@ -98,6 +98,21 @@ METHODS: dict[str, dict[str, Any]] = {
         "aggregation.weights": "uniform",
         **QUICK,
     },
+    "da_dfgas": {"method": "da_dfgas"},
+    "da_dfgas, one for all": {"method": "da_dfgas", "dadfgas.personal": False, "dadfgas.cells": 1},
+    "da_dfgas, inductive": {
+        "method": "da_dfgas",
+        "train.inductive": True,
+        "dadfgas.scoring": "auto",
+        "dadfgas.keep-local": True,
+    },
+    "da_dfgas, search only": {"method": "da_dfgas", "dadfgas.search-share": 1.0},
+    "da_dfgas, secure": {
+        "method": "da_dfgas",
+        "dadfgas.personal": False,
+        "aggregation.statistics": "previous",
+        "privacy.secure-aggregation": True,
+    },
     "fedavg, central privacy": {
         "method": "fedavg",
         "aggregation.weights": "uniform",

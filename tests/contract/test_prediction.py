@@ -49,8 +49,12 @@ def test_accuracies_are_those_of_the_run(finished: Finished, predicted: dict[str
         return
     for row in rows:
         made = predicted[row["client"]]
+        if made.release.card.scoring == "own":
+            continue  # a released model predicts in the shared architecture, a client scores its own
         right = made.classes == made.data.labels
         for subset, code in (("val", VAL), ("test", TEST)):
+            if subset == "val" and finished.config.method == "da_dfgas":
+                continue  # half of the validation nodes judge
             assert right[made.data.split == code].mean() == pytest.approx(row[f"{subset}_accuracy"], abs=1e-9)
 
 
@@ -61,7 +65,7 @@ def test_the_path_is_the_one_that_validation_chose(
     rows = [row for row in finished.clients if row["round"] == finished.summary.best_round]
     for made in predicted.values():
         pooled = {
-            path: sum(row["val_nodes"] * row["scores"][f"val_accuracy_{path}"] for row in rows)
+            path: sum(row["val_nodes"] * row["scores"].get(f"val_accuracy_{path}", 0.0) for row in rows)
             for path in (paths if len(paths) > 1 else ())
         }
         best = max(paths, key=lambda path: pooled.get(path, 0.0))

@@ -99,6 +99,39 @@ def test_a_methods_own_defaults_are_resolved(method: str, decay: float) -> None:
     assert config.aggregation.average_decay == 0.0
 
 
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("fedavg", (3, "adam", 0.01, "constant", 0.0, 0, "samples", "none")),
+        ("da_dfgas", (10, "sgd", 0.05, "cosine", 0.01, 10, "distribution-aware", "fednova")),
+    ],
+)
+def test_local_training_and_aggregation_are_left_to_the_method(
+    method: str, expected: tuple[object, ...]
+) -> None:
+    config = RunConfig.from_flat({"method": method})
+    train, aggregation = config.train, config.aggregation
+    assert expected == (
+        train.epochs,
+        train.optimizer,
+        train.learning_rate,
+        train.schedule,
+        train.prox_mu,
+        train.extra_epochs,
+        aggregation.weights,
+        aggregation.normalise,
+    )
+    assert RunConfig.from_flat(config.to_flat()) == config
+    chosen = {"train.epochs": 1, "train.prox-mu": 0.0, "aggregation.weights": "samples"}
+    config = RunConfig.from_flat({"method": method, **chosen})
+    assert (config.train.epochs, config.train.prox_mu, config.aggregation.weights) == (1, 0.0, "samples")
+
+
+def test_a_negative_weight_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"train\.prox-mu = -0\.5: must be at least 0, or -1"):
+        RunConfig.from_flat({"train.prox-mu": -0.5})
+
+
 def test_resolving_leaves_the_shared_defaults_alone() -> None:
     RunConfig.from_flat({"method": "dance"})
     assert RunConfig.from_flat({"method": "fedavg"}).aggregation.average_decay == 0.0

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from common.errors import WireError
+from common.models.supernet.architecture import FALLBACK, Architecture
 from common.scores import tally
 from common.secure.upload import Opened
 from common.wire.records import Content, Instruction, Letter, Reply, prefixed
@@ -292,3 +293,23 @@ def test_a_sum_of_scores_that_contradict_each_other_is_refused(field: str, messa
     counts[name] = torch.full_like(counts[name], value)
     with pytest.raises(WireError, match=rf"{message}|count \d+ of|-\d+ of|more nodes"):
         check_sum(opened(scores=counts), 0.75, 2)
+
+
+def test_an_optional_tensor_may_be_missing_but_not_have_another_form() -> None:
+    forms = {**EXPECTED, "update/own": TensorForm((2,), torch.float32, optional=True)}
+    check_content(reply(), forms, AGREEMENT)
+    whole = {"update/w": torch.ones(2, 3), "update/n": torch.tensor(3)}
+    check_content(reply({**whole, "update/own": torch.ones(2)}), forms, AGREEMENT)
+    for wrong in (torch.ones(3), torch.tensor([1.0, math.nan])):
+        with pytest.raises(WireError, match="update/own"):
+            check_content(reply({**whole, "update/own": wrong}), forms, AGREEMENT)
+    with pytest.raises(WireError, match="missing"):
+        check_content(reply({"update/own": torch.ones(2)}), forms, AGREEMENT)
+
+
+def test_an_architecture_must_be_one() -> None:
+    cells = Architecture((FALLBACK,)).as_json()["cells"]
+    check_content(reply(architecture={"cells": cells, "parameters": 7}), EXPECTED, AGREEMENT)
+    refuse(reply(architecture={"cells": cells}), "cells and its number")
+    refuse(reply(architecture={"cells": cells, "parameters": -1}), "must be a count")
+    refuse(reply(architecture={"cells": [{}], "parameters": 7}), "a cell of an architecture")

@@ -44,6 +44,14 @@ def test_without_validation_nodes_the_newest_model_stands() -> None:
         assert standing.best_round == number
 
 
+def test_a_model_that_is_not_releasable_stands_until_one_is() -> None:
+    standing = Standing()
+    for number, (val, releasable) in enumerate([(4, False), (3, False), (1, True), (2, True), (1, True)], 1):
+        standing.consider(number, scores(val), model(number), releasable=releasable)
+        assert standing.best_round == (number if number < 5 else 4)
+    assert standing.best_val == 0.5
+
+
 def test_calibration_bins_are_those_of_the_best_round() -> None:
     standing = Standing()
     for number, (val, test) in enumerate([(1, 4), (3, 1), (2, 4)], start=1):

@@ -157,7 +157,7 @@ seeds = 1
 [settings]
 method = "fedavg"
 train.epochs = 7
-aggregation = { weights = "uniform", normalise = "none", average-decay = 0.5 }
+aggregation = { weights = "uniform", normalise = "default", average-decay = 0.5 }
 [settings.privacy]
 secure-aggregation = true
 hide-statistics = true

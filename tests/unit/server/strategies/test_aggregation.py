@@ -213,3 +213,31 @@ def test_a_masked_mean_of_nothing_is_nothing(weight: float, steps: float, nova: 
 
 def test_no_steps_matter_only_to_fednova() -> None:
     assert masked_mean({"w": torch.ones(1)}, 0.5, 0.0, False)["w"].tolist() == [2.0]
+
+
+LOGITS = "architecture.0.filter_edges"
+
+
+def test_logits_of_an_architecture_are_averaged_without_fednova() -> None:
+    """Steps of the weights have not moved them."""
+    updates = {"a": {"w": torch.tensor([1.0]), LOGITS: torch.tensor([1.0])}} | {
+        "b": {"w": torch.tensor([1.0]), LOGITS: torch.tensor([3.0])}
+    }
+    settings = {"aggregation__normalise": "fednova", "train__epochs": 10}
+    step, _ = aggregation(**settings).combined(updates, {"a": 0.5, "b": 0.5}, {"a": 1.0, "b": 4.0})
+    assert step["w"].item() == pytest.approx(2.5 * (0.5 + 0.5 / 4))
+    assert step[LOGITS].item() == pytest.approx(2.0)
+    total = {"w": torch.tensor([0.5 + 0.5 / 4]), LOGITS: torch.tensor([2.0])}
+    masked = masked_mean(total, 1.0, 2.5, True)
+    for name, value in step.items():
+        torch.testing.assert_close(masked[name], value)
+
+
+def test_a_tensor_that_nobody_used_stays() -> None:
+    model = {"w": torch.tensor([1.0, 2.0]), "unused": torch.tensor([3.0])}
+    for optimiser in ("none", "momentum", "adam"):
+        after, _ = aggregation(aggregation__server_optimiser=optimiser).moved(
+            model, {"w": torch.ones(2)}, {"a": 1.0}, {}
+        )
+        assert after.model["unused"].tolist() == [3.0]
+        assert not after.model["w"].equal(model["w"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,3 +87,18 @@ def test_a_running_average_keeps_the_newest_counters() -> None:
     assert average["n"].item() == 7
     assert average["n"].dtype is torch.int64
     torch.testing.assert_close(average["w"], torch.tensor([2 / 3]))
+
+
+def test_a_tensor_is_averaged_over_those_who_use_it() -> None:
+    updates = {
+        "a": {"both": torch.tensor([1.0]), "own": torch.tensor([2.0])},
+        "b": {"both": torch.tensor([5.0]), "rare": torch.tensor([7.0])},
+        "c": {"both": torch.tensor([0.0]), "own": torch.tensor([6.0]), "idle": torch.tensor([1.0])},
+    }
+    mean = weighted_mean(updates, {"a": 0.75, "b": 0.25, "c": 0.0})
+    assert mean["both"].item() == pytest.approx(0.75 * 1 + 0.25 * 5)
+    assert mean["own"].item() == 2.0
+    assert mean["rare"].item() == 7.0
+    assert "idle" not in mean
+    mean = weighted_mean(updates, {"a": 0.5, "b": 0.3, "c": 0.2})
+    assert mean["own"].item() == pytest.approx((0.5 * 2 + 0.2 * 6) / 0.7)

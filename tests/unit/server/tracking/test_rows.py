@@ -58,6 +58,7 @@ CLIENT_KEYS = [
     "steps",
     "normaliser",
     "statistics",
+    "parameters",
 ]
 DISCLOSURE_KEYS = ["round", "from", "to", "kind", "bytes", "reveals", "protected", "count"]
 SUMMARY_KEYS = [
@@ -88,6 +89,7 @@ SUMMARY_KEYS = [
     "val_reliability",
     "privacy",
     "weights_lag",
+    "parameters",
 ]
 
 

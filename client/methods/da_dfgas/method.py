@@ -1,0 +1,180 @@
+"""The client of DA-DFGAS: what it does when an instruction comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from client.methods.da_dfgas.networks import network, own_architecture, own_logits, shared_architecture
+from client.methods.da_dfgas.training import logits_of, train_network, validation_halves
+from client.prediction.outcome import Prediction, load_released
+from client.train.scoring import score_tensors
+from client.train.statistics import client_statistics
+from common.models.parameters import difference, fingerprint, load_parameters, parameters_of
+from common.models.supernet.architecture import Architecture
+from common.models.supernet.logits import is_architecture
+from common.models.supernet.network import parameter_count
+from common.models.supernet.stages import searches
+from common.models.supernet.supernet import Supernet, initial_supernet
+from common.scores import tally
+from common.wire.records import Content, Instruction, prefixed
+
+if TYPE_CHECKING:
+    from client.prediction.outcome import ReleasedModel
+    from client.session import Session
+
+LOCAL = "local"
+
+
+class DaDfgas:
+    """Phases: `train` (score the received model, then search or train) and `close` (score it).
+
+    What is scored on the client's full local graph, each in a column of its own:
+
+    - `supernet`: while the architecture is searched, the received supernet with its global architecture logits.
+    - `own`: in retraining, the received, merged weights in the client's own architecture.
+    - `shared`: in retraining, the received weights in the architecture of the global logits.
+    - `local`: the personal model, that is what local training has just led to: the supernet with the client's own
+      logits, or the network that it trains.
+
+    Half B of the validation nodes judges, in scores and in ACC; half A is what the architecture was searched on.
+    """
+
+    def respond(self, instruction: Instruction, session: Session) -> Content:
+        work = Work(instruction, session)
+        told = instruction.content.values
+        tensors: dict[str, Tensor] = {}
+        values: dict[str, object] = {"sizes": work.sizes()}
+        if told.get("evaluate"):
+            tensors |= prefixed("scores", work.scores())
+        if instruction.phase == "train":
+            if not work.received:
+                values["initial"] = fingerprint(work.start)
+            if bool(session.training_graph.train_mask.any()):
+                update, more = work.train()
+                tensors |= update
+                values |= more
+            elif not searches(instruction.round, session.config):
+                values["architecture"] = described(*work.retrained())
+        return Content(tensors, values)
+
+    def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
+        """By the released weights in the architecture of the released logits, or as the supernet that they are."""
+        supernet = load_released(_fresh(session), released)
+        if released.path == "supernet":
+            return Prediction(logits_of(supernet, session))
+        architecture = shared_architecture(session, released.parameters)
+        return Prediction(logits_of(network(session, architecture, released.parameters), session))
+
+
+class Work:
+    """One instruction at one site."""
+
+    def __init__(self, instruction: Instruction, session: Session) -> None:
+        self.instruction = instruction
+        self.session = session
+        self.config = session.config
+        self.received = instruction.content.section("model")
+        self.start = dict(self.received) or parameters_of(_fresh(session))
+
+    def sizes(self) -> dict[str, int]:
+        """Counts of nodes; of validation nodes those of half B, by which models are judged."""
+        return {**self.session.sizes, "val_nodes": int(validation_halves(self.session).judged.sum())}
+
+    def scores(self) -> dict[str, Tensor]:
+        """Counts of the received model: that of the round before, or the running average of models."""
+        scored = self.instruction.content.section("average") or self.start
+        if searches(self.instruction.round - 1, self.config):
+            return self._counts("supernet", self._supernet(scored))
+        found: dict[str, Tensor] = {}
+        if self.config.dadfgas.personal:
+            own = own_architecture(self.session, self.start)
+            found |= self._counts("own", network(self.session, own, scored))
+        if not self.config.dadfgas.personal or self.config.dadfgas.scoring != "own":
+            shared = shared_architecture(self.session, self.start)
+            found |= self._counts("shared", network(self.session, shared, scored))
+        return found
+
+    def train(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Search or retrain from the received model; the update, and what the server is told."""
+        instruction, told = self.instruction, self.instruction.content.values
+        longer = bool(told.get("longer"))
+        search = searches(instruction.round, self.config)
+        more: dict[str, Any] = {}
+        model: nn.Module
+        if search:
+            model = self._supernet(self.start)
+        else:
+            model, architecture = self.retrained()
+            more["architecture"] = described(model, architecture)
+        if longer and self.config.dadfgas.keep_local:
+            self._resume(model)
+        training = train_network(self.session, model, instruction.round, longer, told.get("training_seconds"))
+        after = parameters_of(model)
+        self._remember(after, search)
+        more["training"] = vars(training)
+        if self.config.aggregation.weights == "distribution-aware":
+            with self.session.timed("statistics"):
+                logits = logits_of(model, self.session, training=True)
+                judges = validation_halves(self.session).judged
+                more["statistics"] = client_statistics(self.session, logits, instruction.round, judges)
+        before = {name: self.start[name] for name in after}
+        tensors = prefixed("update", difference(after, before))
+        if told.get("evaluate_local"):
+            tensors |= prefixed("scores", self._counts(LOCAL, model))
+        return tensors, more
+
+    def retrained(self) -> tuple[nn.Module, Architecture]:
+        """The network that the client trains after the search, with the received weights."""
+        architecture = own_architecture(self.session, self.start)
+        return network(self.session, architecture, self.start), architecture
+
+    def _supernet(self, parameters: Mapping[str, Tensor]) -> Supernet:
+        model = self.session.kept("supernet", lambda: _fresh(self.session))
+        load_parameters(model, parameters)
+        return model
+
+    def _counts(self, path: str, model: nn.Module) -> dict[str, Tensor]:
+        graph = self.session.graph
+        with self.session.timed("score"):
+            logits = logits_of(model, self.session)
+            judged = validation_halves(self.session).judged
+            return score_tensors(
+                path,
+                {"val": tally(logits, graph.y, judged), "test": tally(logits, graph.y, graph.test_mask)},
+            )
+
+    def _resume(self, model: nn.Module) -> None:
+        """Put the client's own weights of its last round in the place of the global ones, where it has them."""
+        remembered = self.session.remembered()
+        own = {} if remembered is None else Content(remembered.tensors).section("model")
+        state = model.state_dict()
+        kept = {name: own[name].to(value.device) if name in own else value for name, value in state.items()}
+        model.load_state_dict(kept)
+
+    def _remember(self, after: Mapping[str, Tensor], search: bool) -> None:
+        """Keep the logits of the client's own search, and its weights where it may go on from them."""
+        keeps = self.config.dadfgas.keep_local
+        searched = search and bool(validation_halves(self.session).searched.any())
+        if not keeps and not (self.config.dadfgas.personal and searched):
+            return
+        logits = {name: value for name, value in after.items() if is_architecture(name)} if searched else {}
+        kept = logits or own_logits(self.session)
+        weights = {name: value for name, value in after.items() if keeps and not is_architecture(name)}
+        self.session.remember({**kept, **prefixed("model", weights)}, {})
+
+
+def described(model: nn.Module, architecture: Architecture) -> dict[str, Any]:
+    """An architecture as it is told to the server, with the number of its trained parameters."""
+    return {**architecture.as_json(), "parameters": parameter_count(model)}
+
+
+def _fresh(session: Session) -> Supernet:
+    graph = session.graph
+    model = initial_supernet(session.config, graph.x.shape[1], graph.num_classes)
+    return model.to(session.device)
+
+
+METHOD = DaDfgas()

@@ -1,0 +1,76 @@
+"""Local work of DA-DFGAS: the bi-level search on the supernet, and the training of a network cut out of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from client.train.architecture_search import ArchitectureSteps
+from client.train.halves import Halves, halves
+from client.train.optimisation import Training, clock_limit, optimise, optimiser, scheduled_rate
+from common.models.supernet.logits import is_architecture
+from common.randomness import torch_generator
+
+if TYPE_CHECKING:
+    from client.session import Session
+
+
+def validation_halves(session: Session) -> Halves:
+    """The halves of the site's validation nodes, the same in every round."""
+    generator = torch_generator(session.config.seed, session.site.name, "validation halves")
+    return session.kept("validation halves", lambda: halves(session.graph, generator))
+
+
+def train_network(
+    session: Session, model: nn.Module, round_number: int, longer: bool, allowed: float | None
+) -> Training:
+    """Local epochs from the model as it stands, in place; the client has a training node.
+
+    Each epoch is one step of SGD (or of train.optimizer) on the weights, with the proximal term. In a supernet one
+    step of the architecture on half A comes before it, if there is a half A.
+
+    Args:
+        session: of the client.
+        model: a supernet, or the network of an architecture.
+        round_number: of the step size and of dropout.
+        longer: whether the further epochs of clients that lag behind are taken, too.
+        allowed: seconds after which no further step begins; None: as long as it takes.
+    """
+    config, until = session.config, clock_limit(allowed)
+    graph, adjacency = session.training_graph, session.training_adjacency
+    generator = torch_generator(
+        config.seed, round_number, session.site.name, "dropout", device=session.device
+    )
+
+    def loss() -> Tensor:
+        logits = model(graph.x, adjacency, generator)
+        return functional.cross_entropy(logits[graph.train_mask], graph.y[graph.train_mask])
+
+    searched = validation_halves(session).searched
+
+    def search_loss() -> Tensor:
+        return functional.cross_entropy(model(graph.x, adjacency)[searched], graph.y[searched])
+
+    weights = [value for name, value in model.named_parameters() if not is_architecture(name)]
+    architecture = [value for name, value in model.named_parameters() if is_architecture(name)]
+    for value in architecture:
+        value.requires_grad_(False)
+    before = None
+    if architecture and bool(searched.any()):
+        before = ArchitectureSteps(weights, architecture, search_loss, config.dadfgas.architecture_rate)
+    train = config.train
+    rate = scheduled_rate(train.learning_rate, train.schedule, train.final_rate, round_number, config.rounds)
+    stepper = optimiser(weights, train.optimizer, rate, train.momentum, train.weight_decay)
+    epochs = train.epochs + (train.extra_epochs if longer else 0)
+    with session.timed("train"):
+        return optimise(model, loss, stepper, epochs, train.prox_mu, until, before)
+
+
+@torch.no_grad()
+def logits_of(model: nn.Module, session: Session, training: bool = False) -> Tensor:
+    """What a model says of every node of the full local graph, or of the one that training sees."""
+    graph = session.training_graph if training else session.graph
+    return model(graph.x, session.training_adjacency if training else session.adjacency)

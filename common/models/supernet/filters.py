@@ -1,0 +1,51 @@
+"""Feature filters: gates that scale what enters a cell (DA-DFGAS, Eq. 1-4)."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from common.models.supernet.space import FEATURE_GATE, NODE_GATE
+
+
+class NodeGate(nn.Module):
+    """F_s: Q ⊙ x with one factor a node, Q = σ(W_Q [H ‖ X] + b), in (0, 1).
+
+    Args:
+        dim: of x, H and X.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(2 * dim, 1)
+
+    def forward(
+        self, x: Float[Tensor, "nodes dim"], context: Float[Tensor, "nodes twice"]
+    ) -> Float[Tensor, "nodes dim"]:
+        return torch.sigmoid(self.query(context)) * x
+
+
+class FeatureGate(nn.Module):
+    """F_d: Z ⊙ x with one factor a node and feature, Z = σ(W_Z relu(W [H ‖ X] + b) + c), in (0, 1).
+
+    Eq. 4 as printed feeds the scalar of W_Q into W_Z, which does not fit the dimensions that the paper gives;
+    here the inner map has the width of the features.
+
+    Args:
+        dim: of x, H and X.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(2 * dim, dim)
+        self.outer = nn.Linear(dim, dim)
+
+    def forward(
+        self, x: Float[Tensor, "nodes dim"], context: Float[Tensor, "nodes twice"]
+    ) -> Float[Tensor, "nodes dim"]:
+        return torch.sigmoid(self.outer(functional.relu(self.inner(context)))) * x
+
+
+GATES: dict[str, type[NodeGate] | type[FeatureGate]] = {NODE_GATE: NodeGate, FEATURE_GATE: FeatureGate}

@@ -1,0 +1,70 @@
+"""The supernet: every architecture of the search space in one set of weights (DA-DFGAS, Fig. 2)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from common.config import RunConfig
+from common.graph import Adjacency
+from common.models.backbone import dropout
+from common.models.parameters import seeded
+from common.models.supernet.cell import Cell
+from common.models.supernet.logits import CellLogits
+from common.randomness import derive_seed
+
+
+class Supernet(nn.Module):
+    """Two projections of the features, cells one after the other, a linear classifier.
+
+    The first cell takes H = P_1 x and X = P_2 x; a later one the outputs of the cell before, and of the one before
+    that (P_1 x for the second). Weights have the names by which the networks that are cut out of it have them; those
+    of the architecture begin with "architecture.".
+
+    Args:
+        inputs: feature dimension.
+        hidden: width of all cells.
+        classes: number of classes.
+        cells: at least 1.
+        rate: dropout of the features and before the classifier, in [0, 1).
+    """
+
+    def __init__(self, inputs: int, hidden: int, classes: int, cells: int, rate: float) -> None:
+        super().__init__()
+        self.first = nn.Linear(inputs, hidden)
+        self.second = nn.Linear(inputs, hidden)
+        self.cells = nn.ModuleList(Cell(hidden) for _ in range(cells))
+        self.classifier = nn.Linear(hidden, classes)
+        self.architecture = nn.ModuleList(CellLogits() for _ in range(cells))
+        self.rate = rate
+
+    def forward(
+        self,
+        x: Float[Tensor, "nodes inputs"],
+        adjacency: Adjacency,
+        generator: torch.Generator | None = None,
+    ) -> Float[Tensor, "nodes classes"]:
+        """Logits. Dropout is on if and only if a generator is given.
+
+        Args:
+            x: node features.
+            adjacency: with self-loops.
+            generator: of dropout.
+        """
+        x = dropout(x, self.rate, generator)
+        h, before = self.first(x), self.second(x)
+        for cell, logits in zip(self.cells, self.architecture, strict=True):
+            h, before = cell(h, before, adjacency, cast(CellLogits, logits).weights()), h
+        return self.classifier(dropout(h, self.rate, generator))
+
+
+def initial_supernet(config: RunConfig, dimension: int, classes: int) -> Supernet:
+    """The run's supernet with its initial values, the same on every machine for the same seed."""
+    model = config.model
+    return seeded(
+        lambda: Supernet(dimension, model.hidden, classes, config.dadfgas.cells, model.dropout),
+        derive_seed(config.seed, "initial model"),
+    )

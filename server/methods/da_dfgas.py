@@ -1,0 +1,173 @@
+"""DA-DFGAS on the server: weights and architecture move together, then only the weights of what was found."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from common.config import RunConfig
+from common.models.parameters import Parameters, parameters_of
+from common.models.supernet.architecture import Architecture
+from common.models.supernet.discretisation import discretised
+from common.models.supernet.drawing import drawing
+from common.models.supernet.logits import is_architecture
+from common.models.supernet.network import always_used, used_names
+from common.models.supernet.stages import searches
+from common.models.supernet.supernet import initial_supernet
+from common.wire.records import Content, Reply, prefixed
+from server.methods.fedavg import FedAvg
+from server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
+
+LAG = 0.1
+"""How far under the federation's median accuracy a client lags behind."""
+
+
+class DaDfgas(FedAvg):
+    """Phases: `train`. State: "model/", the whole supernet, and of each client its last accuracy and architecture.
+
+    In the values of the state, `round` is the last complete one, and `used` the names of the tensors that the
+    next round's updates have: all of them in the search, "own" where clients send those that they use.
+    """
+
+    kinds: Mapping[str, Kind] = {
+        **FedAvg.kinds,
+        "update": Kind(
+            "the difference of the supernet's weights and architecture logits after local search; in retraining, "
+            "of the weights that the client's architecture uses"
+        ),
+        "architecture": Kind(
+            "the operations and edges of the client's network, and its number of parameters"
+        ),
+        "longer": Kind("whether the client is to train longer, since its accuracy lags behind"),
+    }
+
+    def releasable(self, round_number: int, config: RunConfig) -> bool:
+        """A supernet is only released by a run that does nothing but search."""
+        return not searches(round_number, config) or searches(config.rounds, config)
+
+    def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
+        settings = config.dadfgas
+        if not settings.personal:
+            return "supernet", "shared"
+        return ("supernet", "own", "shared") if settings.scoring == "auto" else ("supernet", settings.scoring)
+
+    def initial(self, agreement: Agreement, config: RunConfig) -> Parameters:
+        return parameters_of(initial_supernet(config, agreement.dimension, len(agreement.classes)))
+
+    def begin(self, agreement: Agreement, config: RunConfig) -> ServerState:
+        state = super().begin(agreement, config)
+        return ServerState(
+            state.tensors,
+            {
+                "round": 0,
+                "used": _used(state.section("model"), 1, config),
+                "accuracies": {},
+                "architectures": {},
+            },
+        )
+
+    def instruct(
+        self, state: ServerState | None, phase: Phase, client: str | None, config: RunConfig
+    ) -> Content:
+        content = super().instruct(state, phase, client, config)
+        if state is None or not config.dadfgas.adaptive or not phase.sums:
+            return content
+        lagging = lags(state.values["accuracies"], client, config.train.accuracy_threshold)
+        return Content(content.tensors, {"longer": lagging})
+
+    def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
+        forms = super().expected(state, phase)
+        used = state.values["used"]
+        if used == "own":
+            named = {name.removeprefix("update/"): form for name, form in forms.items()}
+            return {
+                f"update/{name}": TensorForm(form.shape, form.dtype, optional=not always_used(name))
+                for name, form in named.items()
+                if not is_architecture(name)
+            }
+        return {name: form for name, form in forms.items() if name.removeprefix("update/") in used}
+
+    def combine(
+        self,
+        state: ServerState,
+        phase: Phase,
+        replies: Mapping[str, Reply],
+        aggregate: Aggregate,
+        config: RunConfig,
+    ) -> ServerState:
+        """Eq. 11-13: weights move as the aggregation says, logits by the share of their mean change that γ_t leaves."""
+        number = state.values["round"] + 1
+        before = state.section("model")
+        if aggregate.model:
+            still = smoothing(number, config.dadfgas.smoothing, config.dadfgas.smoothing_rounds)
+            logits = {
+                name: before[name] + (1 - still) * change
+                for name, change in aggregate.step.items()
+                if is_architecture(name)
+            }
+            aggregate = Aggregate(aggregate.step, {**aggregate.model, **logits}, aggregate.weights)
+        after = super().combine(state, phase, replies, aggregate, config)
+        tensors = dict(after.tensors)
+        model = after.section("model")
+        if after.section("average"):
+            # What is averaged are weights; their architecture is that of the newest model.
+            tensors |= prefixed("average", {n: v for n, v in model.items() if is_architecture(n)})
+        values = {
+            **after.values,
+            "round": number,
+            "used": _used(model, number + 1, config),
+            "accuracies": {**state.values["accuracies"], **_accuracies(replies)},
+            "architectures": {**state.values["architectures"], **_architectures(replies)},
+        }
+        return ServerState(tensors, values)
+
+    def documents(self, state: ServerState) -> Mapping[str, str]:
+        """Each client's architecture as JSON and as a drawing."""
+        found = {}
+        for client, told in sorted(state.values["architectures"].items()):
+            found[f"architectures/{client}.json"] = json.dumps(told, indent=1) + "\n"
+            drawn = drawing(Architecture.from_json({"cells": told["cells"]}))
+            found[f"architectures/{client}.svg"] = drawn + "\n"
+        return found
+
+
+def smoothing(round_number: int, start: float, rounds: float) -> float:
+    """γ_t = 1 − (1 − γ_0) exp(−t / T), Eq. 12: the share of the global logits that stays in round t, up to 1."""
+    return 1 - (1 - start) * math.exp(-round_number / rounds)
+
+
+def lags(accuracies: Mapping[str, float], client: str | None, threshold: float) -> bool:
+    """Whether a client's last accuracy is under the threshold; if that is 0, 0.1 under the median of all.
+
+    A client that never told an accuracy does not lag behind.
+    """
+    if client is None or client not in accuracies:
+        return False
+    return accuracies[client] < (threshold or statistics.median(accuracies.values()) - LAG)
+
+
+def _used(model: Mapping[str, Any], round_number: int, config: RunConfig) -> str | list[str]:
+    """What the updates of a round consist of."""
+    if searches(round_number, config):
+        return sorted(model)
+    if config.dadfgas.personal:
+        return "own"
+    return sorted(used_names(discretised(model, config.dadfgas.path_gap)))
+
+
+def _accuracies(replies: Mapping[str, Reply]) -> dict[str, float]:
+    """ACC by client, from statistics that were screened."""
+    told = {client: reply.content.values.get("statistics") or {} for client, reply in replies.items()}
+    return {client: one["accuracy"] for client, one in told.items() if one.get("accuracy") is not None}
+
+
+def _architectures(replies: Mapping[str, Reply]) -> dict[str, Any]:
+    """The architectures that clients told, which were screened, with their numbers of parameters."""
+    told = {client: reply.content.values.get("architecture") for client, reply in replies.items()}
+    return {client: one for client, one in told.items() if one is not None}
+
+
+METHOD = DaDfgas()

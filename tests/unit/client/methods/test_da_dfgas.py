@@ -1,0 +1,152 @@
+"""The client of DA-DFGAS: what it trains, uploads, remembers and scores in search and in retraining."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from client.methods.da_dfgas.training import validation_halves
+from client.session import Session
+from client.site import Site
+from common.config import RunConfig
+from common.models.parameters import Parameters, parameters_of
+from common.models.supernet.architecture import Architecture
+from common.models.supernet.discretisation import discretised
+from common.models.supernet.logits import is_architecture
+from common.models.supernet.network import discrete_network, parameter_count, used_names
+from common.models.supernet.supernet import initial_supernet
+from common.wire.records import Content, Instruction, Reply, prefixed
+from server.strategies.weights import parse_statistics
+
+Open = Callable[..., Session]
+
+
+@pytest.fixture
+def open_session(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Open:
+    def build(nodes: int = 60, **changes: Any) -> Session:
+        folder = tmp_path / f"site {nodes}"
+        if not folder.exists():
+            write_feature_folder(folder, nodes)
+        flat = {"method": "da_dfgas", "rounds": 4, "clients": 3, "model.hidden": 4, **changes}
+        config = RunConfig.from_flat(flat)
+        return Session(Site("site", folder, tmp_path / "work", tmp_path / "cache", "cpu"), config)
+
+    return build
+
+
+def initial(session: Session, **logits: torch.Tensor) -> Parameters:
+    return {**parameters_of(initial_supernet(session.config, 8, 3)), **logits}
+
+
+def ask(session: Session, number: int, model: Parameters, phase: str = "train", **values: Any) -> Reply:
+    content = Content(prefixed("model", model), values)
+    return session.respond(Instruction("run", number, number, phase, content))
+
+
+def test_the_search_moves_weights_and_architecture(open_session: Open) -> None:
+    session = open_session()
+    update = ask(session, 1, initial(session)).content.section("update")
+    assert update.keys() == initial(session).keys()
+    assert all(bool(value.any()) for name, value in update.items() if is_architecture(name))
+    assert bool(update["first.weight"].any())
+
+
+def test_without_enough_validation_nodes_the_architecture_stays(open_session: Open) -> None:
+    """15 nodes have 3 validation nodes."""
+    session = open_session(nodes=15)
+    assert session.sizes["val_nodes"] == 3
+    reply = ask(session, 1, initial(session)).content
+    moved = reply.section("update")
+    assert not any(bool(value.any()) for name, value in moved.items() if is_architecture(name))
+    assert bool(moved["first.weight"].any())
+    assert parse_statistics(reply.values["statistics"], 3).accuracy is None
+    # Its architecture then is that of the global logits.
+    logits = {name: torch.randn_like(v) for name, v in initial(session).items() if is_architecture(name)}
+    told = ask(session, 3, initial(session, **logits)).content.values["architecture"]
+    assert Architecture.from_json({"cells": told["cells"]}) == discretised(logits, 0.1)
+
+
+def test_retraining_takes_the_clients_own_architecture_and_what_it_uses(open_session: Open) -> None:
+    session = open_session(**{"dadfgas.architecture-rate": 1.0})
+    model = initial(session)
+    update = ask(session, 2, model).content.section("update")
+    own = discretised({name: model[name] + change for name, change in update.items()}, 0.1)
+    assert own != discretised(model, 0.1)
+    reply = ask(session, 3, model).content
+    told = reply.values["architecture"]
+    assert Architecture.from_json({"cells": told["cells"]}) == own
+    assert reply.section("update").keys() == used_names(own)
+    assert told["parameters"] == parameter_count(discrete_network(own, model, 0.5))
+    # With one architecture for all it is that of the global logits.
+    shared = ask(open_session(**{"dadfgas.personal": False}), 3, model).content
+    assert shared.section("update").keys() == used_names(discretised(model, 0.1))
+
+
+def test_each_model_is_scored_under_its_name(open_session: Open) -> None:
+    """Of the received model the round before says what it is; half B judges."""
+    session = open_session(**{"dadfgas.scoring": "auto"})
+    model = initial(session)
+
+    def paths(number: int, phase: str = "train") -> set[str]:
+        content = ask(session, number, model, phase, evaluate=True, evaluate_local=True).content
+        for name, value in content.section("scores").items():
+            if name.endswith("val/confusion"):
+                assert int(value.sum()) == content.values["sizes"]["val_nodes"]
+        return {name.partition("/")[0] for name in content.section("scores")}
+
+    assert paths(2) == {"supernet", "local"}
+    assert paths(3) == {"supernet", "local"}
+    assert paths(4) == {"own", "shared", "local"}
+    assert paths(5, "close") == {"own", "shared"}
+    assert int(validation_halves(session).judged.sum()) < session.sizes["val_nodes"]
+
+
+def test_scores_are_those_of_the_network_by_hand(open_session: Open) -> None:
+    session = open_session()
+    model = initial(session)
+    ask(session, 2, model)
+    reply = ask(session, 5, model, "close", evaluate=True).content
+    told = ask(session, 3, model).content.values["architecture"]
+    network = discrete_network(Architecture.from_json({"cells": told["cells"]}), model, 0.5)
+    graph = session.graph
+    right = (network(graph.x, graph.adjacency()).argmax(1) == graph.y)[graph.test_mask].sum()
+    assert int(reply.section("scores")["own/test/confusion"].trace()) == int(right)
+
+
+def test_who_lags_behind_works_twice_as_long(open_session: Open) -> None:
+    session = open_session()
+    model = initial(session)
+    assert ask(session, 1, model, longer=False).content.values["training"]["steps"] == 10
+    assert ask(session, 2, model, longer=True).content.values["training"]["steps"] == 20
+    told = ask(open_session(**{"train.extra-epochs": 3}), 3, model, longer=True).content.values["training"]
+    assert told["steps"] == 13
+
+
+def test_who_keeps_its_weights_goes_on_from_them(open_session: Open) -> None:
+    """The update still is the difference to what was received."""
+    keep = {"dadfgas.keep-local": True, "train.learning-rate": 1e-12, "train.weight-decay": 0.0}
+    session = open_session(**keep)
+    model = initial(session)
+    ask(session, 1, {name: value + 1 for name, value in model.items()})
+    update = ask(session, 2, model, longer=True).content.section("update")
+    for name, change in update.items():
+        if not is_architecture(name):
+            torch.testing.assert_close(change, torch.ones_like(change), atol=1e-5, rtol=0)
+    assert not bool(ask(session, 3, model).content.section("update")["first.weight"].abs().gt(1e-5).any())
+
+
+def test_the_same_seed_finds_the_same_architecture(open_session: Open, tmp_path: Path) -> None:
+    found = []
+    for place in ("one", "other"):
+        session = open_session(**{"dadfgas.architecture-rate": 1.0})
+        session = Session(
+            Site("site", session.site.folder, tmp_path / place, tmp_path, "cpu"), session.config
+        )
+        model = initial(session)
+        ask(session, 2, model)
+        found.append(ask(session, 3, model).content.values["architecture"])
+    assert found[0] == found[1]

@@ -1,0 +1,147 @@
+"""The server of DA-DFGAS: smoothing, what updates consist of, who lags behind."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from common.config import RunConfig
+from common.errors import ConfigError
+from common.models.supernet.architecture import FALLBACK, Architecture
+from common.models.supernet.discretisation import discretised
+from common.models.supernet.logits import is_architecture
+from common.models.supernet.network import used_names
+from common.wire.records import Content, Reply
+from server.methods.da_dfgas import METHOD, lags, smoothing
+from server.methods.fedavg import TRAIN
+from server.methods.registry import Aggregate, Agreement, ServerState
+from server.strategies.aggregation import Aggregation
+
+AGREEMENT = Agreement(("a", "b", "c"), 5, "features.npy")
+
+
+def config(**changes: Any) -> RunConfig:
+    flat = {name.replace("__", ".").replace("_", "-"): value for name, value in changes.items()}
+    return RunConfig.from_flat({"method": "da_dfgas", "rounds": 4, "clients": 3, "model.hidden": 4, **flat})
+
+
+def reply(client: str, accuracy: float | None = None, **values: Any) -> Reply:
+    told = {} if accuracy is None else {"statistics": {"accuracy": accuracy}}
+    return Reply("run", 1, 1, "train", client, Content({}, {**told, **values}))
+
+
+def moved(state: ServerState, settings: RunConfig, size: float = 1.0) -> ServerState:
+    step = {name: torch.full_like(value, size) for name, value in state.section("model").items()}
+    aggregate, _ = Aggregation(settings, lambda n: b"0" * n).moved(
+        state.section("model"), step, {"a": 1.0}, {}
+    )
+    return METHOD.combine(state, TRAIN, {}, aggregate, settings)
+
+
+def test_smoothing_goes_from_its_start_to_one() -> None:
+    assert smoothing(0, 0.5, 60) == 0.5
+    assert smoothing(60, 0.5, 60) == pytest.approx(1 - 0.5 / math.e)
+    assert [smoothing(t, 0.5, 60) for t in range(99)] == sorted(smoothing(t, 0.5, 60) for t in range(99))
+    assert smoothing(10**6, 0.5, 60) == 1
+
+
+def test_logits_move_by_what_smoothing_leaves() -> None:
+    """α^t = γ_t α^{t−1} + (1 − γ_t) mean, whatever the server optimiser does to weights."""
+    own = config(aggregation__server_rate=0.5)
+    state = METHOD.begin(AGREEMENT, own)
+    before = state.section("model")
+    after = moved(state, own).section("model")
+    for name, value in after.items():
+        share = 1 - smoothing(1, 0.5, 60.0) if is_architecture(name) else 0.5
+        torch.testing.assert_close(value, before[name] + share)
+
+
+def test_updates_have_what_the_round_is_about() -> None:
+    own = config()
+    state = METHOD.begin(AGREEMENT, own)
+    everything = {f"update/{name}" for name in state.section("model")}
+    assert METHOD.expected(state, TRAIN).keys() == everything
+    state = moved(state, own)
+    assert METHOD.expected(state, TRAIN).keys() == everything
+    forms = METHOD.expected(moved(state, own), TRAIN)
+    assert not any(is_architecture(name.removeprefix("update/")) for name in forms)
+    assert not forms["update/first.weight"].optional
+    assert not forms["update/cells.0.norm.weight"].optional
+    assert forms["update/second.weight"].optional
+    assert forms["update/cells.0.projection.1.weight"].optional
+
+
+def test_one_architecture_for_all_has_exact_updates() -> None:
+    own = config(dadfgas__personal=False)
+    state = moved(moved(METHOD.begin(AGREEMENT, own), own), own)
+    forms = METHOD.expected(state, TRAIN)
+    used = used_names(discretised(state.section("model"), 0.1))
+    assert forms.keys() == {f"update/{name}" for name in used}
+    assert not any(form.optional for form in forms.values())
+
+
+def test_a_round_without_contributors_counts_as_a_round() -> None:
+    own = config()
+    state = METHOD.begin(AGREEMENT, own)
+    for number in (1, 2):
+        state = METHOD.combine(state, TRAIN, {}, Aggregate({}, {}, {}), own)
+        assert state.values["round"] == number
+    assert state.values["used"] == "own"
+
+
+def test_who_lags_is_told_to_work_longer() -> None:
+    own = config()
+    state = METHOD.begin(AGREEMENT, own)
+    replies = {
+        name: reply(name, accuracy) for name, accuracy in (("a", 0.9), ("b", 0.8), ("c", 0.69), ("d", None))
+    }
+    state = METHOD.combine(state, TRAIN, replies, Aggregate({}, {}, {}), own)
+    told = {
+        name: METHOD.instruct(state, TRAIN, name, own).values["longer"] for name in ("a", "b", "c", "d", None)
+    }
+    assert told == {"a": False, "b": False, "c": True, "d": False, None: False}
+    assert "longer" not in METHOD.instruct(state, TRAIN, "c", config(dadfgas__adaptive=False)).values
+    assert lags({"a": 0.9, "b": 0.5}, "b", 0.4) is False
+    assert lags({"a": 0.9, "b": 0.5}, "a", 0.95) is True
+
+
+def test_architectures_are_kept_and_become_documents() -> None:
+    own = config()
+    told = {**Architecture((FALLBACK,)).as_json(), "parameters": 7}
+    state = METHOD.begin(AGREEMENT, own)
+    state = METHOD.combine(state, TRAIN, {"a": reply("a", architecture=told)}, Aggregate({}, {}, {}), own)
+    state = METHOD.combine(state, TRAIN, {"b": reply("b")}, Aggregate({}, {}, {}), own)
+    documents = METHOD.documents(state)
+    assert documents.keys() == {"architectures/a.json", "architectures/a.svg"}
+    assert documents["architectures/a.svg"].startswith("<svg")
+
+
+def test_a_supernet_is_released_only_if_nothing_else_comes() -> None:
+    assert [METHOD.releasable(number, config()) for number in (1, 2, 3, 4)] == [False, False, True, True]
+    assert METHOD.releasable(1, config(dadfgas__search_share=1.0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"privacy__secure_aggregation": True, "aggregation__statistics": "previous"}, "one or two users"),
+        ({"aggregation__rule": "median", "aggregation__weights": "uniform"}, "different tensors"),
+        (
+            {
+                "privacy__dp.mode": "central",
+                "aggregation__weights": "uniform",
+                "aggregation__normalise": "none",
+            },
+            "public number of contributors",
+        ),
+    ],
+)
+def test_architectures_of_ones_own_exclude_what_looks_at_whole_updates(
+    changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        config(**changes)
+    assert config(**changes, dadfgas__personal=False).dadfgas.personal is False
