@@ -69,12 +69,16 @@ class RunConfig(Section):
     def _resolve(self) -> RunConfig:
         if not self.method.isidentifier():
             raise ValueError(
-                f"method '{self.method}' is not a name; use fedavg, dance, da_dfgas, isolated, centralised"
+                f"method '{self.method}' is not a name; use fedavg, dance, fedc4, da_dfgas, isolated, centralised"
             )
         self._set(
             **{
                 section: one.model_copy(update=left_to_the_method(self.method, section, vars(one)))
-                for section, one in (("train", self.train), ("aggregation", self.aggregation))
+                for section, one in (
+                    ("train", self.train),
+                    ("aggregation", self.aggregation),
+                    ("condenser", self.condenser),
+                )
             }
         )
         if self.method == "da_dfgas" and self.dadfgas.adaptive and not self.train.extra_epochs:
