@@ -177,7 +177,7 @@ class Standing:
             memory=tensors.section("memory"),
             statistics=values["statistics"],
             contributed=values["contributed"],
-            letters=_waiting(values["letters"], tensors.section("letters")),
+            letters=_waiting(values.get("letters", ()), tensors.section("letters")),
             nodes={int(node): client for node, client in values.get("nodes", {}).items()},
         )
         return standing, checkpoint.note
