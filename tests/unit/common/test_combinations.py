@@ -23,12 +23,17 @@ DISTRIBUTED: Settings = {**HIDDEN, "privacy.dp.mode": "distributed"}
 REFUSED: dict[str, tuple[Settings, str, Settings]] = {
     "a condenser of a method that has its own": (
         {"method": "dance", "condenser.name": "gcond"},
-        "condenser.name = gcond has no place in method dance: set condenser.name = none",
+        "condenser.name = gcond has no place in method dance: set method = fedavg or fedc4",
         {"condenser.name": "none"},
+    ),
+    "real nodes that would go to peers": (
+        {"method": "fedc4", "condenser.name": "herding"},
+        "must not go to peers",
+        {"fedc4.exchange": "off"},
     ),
     "a condenser without a federation": (
         {"method": "isolated", "condenser.name": "random"},
-        "or method = fedavg",
+        "set method = fedavg or fedc4",
         {"method": "fedavg"},
     ),
     "robust rule with aware weights": (

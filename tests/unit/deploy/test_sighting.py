@@ -52,7 +52,7 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_is_noticed_and_what_helps_is_said(tmp_path: Path, dead_process: int) -> None:
-    killed = status(pid=dead_process, updated=moment(NOW - timedelta(hours=5)))
+    killed = status(pid=dead_process, updated=moment(datetime.now(UTC) - timedelta(hours=5)))
     seen = look(run(tmp_path / "run", killed, sites="/somewhere"))
     assert not seen.going
     assert seen.trouble is not None

@@ -58,6 +58,7 @@ CLIENT_KEYS = [
     "steps",
     "normaliser",
     "statistics",
+    "condensation",
     "parameters",
 ]
 DISCLOSURE_KEYS = ["round", "from", "to", "kind", "bytes", "reveals", "protected", "count"]
