@@ -61,7 +61,9 @@ def newest_run(place: Path | None) -> Path:
     ]
     if not found:
         names = " or ".join(str(folder.absolute()) for folder in places)
-        raise RunError(f"there is no run in {names}: name the run directory, which is the setting `out`")
+        raise RunError(
+            f"there is no run in {names}: it has not begun, or its directory, the setting `out`, is another one"
+        )
     return max(found, key=written)
 
 

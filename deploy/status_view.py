@@ -56,7 +56,7 @@ def headline(status: RunStatus, now: datetime) -> str:
         round_now = "" if status.state == "closing" else f"round {status.current}, "
         doing = (
             f"{round_now}{status.phase}: {len(asked) - awaited} of {len(asked)} answered in {ago(status.since, now)}, "
-            f"{ago(status.deadline, now)} left"
+            f"at most {ago(status.deadline, now)} more"
         )
     return f"{status.method}, {status.round} of {status.rounds} rounds complete, {doing}"
 

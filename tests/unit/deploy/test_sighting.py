@@ -103,9 +103,7 @@ def test_a_run_of_an_earlier_release_is_read_from_its_rows(tmp_path: Path) -> No
 def test_the_newest_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FEDTAG_HOME", str(tmp_path / "home"))
-    with pytest.raises(
-        RunError, match=r"there is no run in /.*/runs or /.*/home/runs: name the run directory"
-    ):
+    with pytest.raises(RunError, match=r"there is no run in /.*/runs or /.*/home/runs: it has not begun"):
         newest_run(None)
     places = [Path("runs/demo/dance"), Path("runs/one"), tmp_path / "home/runs/two"]
     for age, place in zip((10, 30, 20), places, strict=True):
@@ -117,5 +115,5 @@ def test_the_newest_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert newest_run(None) == tmp_path / "home/runs/two"
     assert newest_run(Path("runs")) == Path("runs/demo/dance")
     assert newest_run(Path("runs/one")) == Path("runs/one")
-    with pytest.raises(RunError, match=r"there is no run in /.*absent: name"):
+    with pytest.raises(RunError, match=r"there is no run in /.*absent: it has not begun"):
         newest_run(Path("absent"))

@@ -60,7 +60,7 @@ def cells(text: str, first: str) -> list[str]:
 def test_view_of_a_run() -> None:
     text = shown(SEEN)
     assert text.splitlines()[0] == (
-        "dance, 2 of 20 rounds complete, round 3, train: 2 of 3 answered in 30 s, 9 min 30 s left"
+        "dance, 2 of 20 rounds complete, round 3, train: 2 of 3 answered in 30 s, at most 9 min 30 s more"
     )
     assert cells(text, "bytes")[1:] == ["1.50", "MB", "up,", "2.00", "kB", "down"]
     assert cells(text, "validation")[1:] == ["81.2%"]
@@ -141,7 +141,7 @@ def test_command_without_a_run(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert (
         result.stderr
-        == f"there is no run in {tmp_path}: name the run directory, which is the setting `out`\n"
+        == f"there is no run in {tmp_path}: it has not begun, or its directory, the setting `out`, is another one\n"
     )
 
 
@@ -158,7 +158,7 @@ def test_watching_follows_the_changes(folder: Path, monkeypatch: pytest.MonkeyPa
     started = datetime.fromisoformat(str(own.since))
     assert timedelta(seconds=29) == datetime.fromisoformat(own.updated) - started
     assert [line.rpartition("complete, ")[2] for line in result.stdout.splitlines()] == [
-        "round 3, train: 2 of 3 answered in 29 s, 9 min 31 s left",
-        "round 3, train: 2 of 3 answered in 50 s, 9 min 10 s left",
+        "round 3, train: 2 of 3 answered in 29 s, at most 9 min 31 s more",
+        "round 3, train: 2 of 3 answered in 50 s, at most 9 min 10 s more",
         "finished",
     ]
