@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from client.secure.balance import check_balance, checked_weights
@@ -16,6 +16,8 @@ MEMBERS = ("a", "b", "c", "d")
 @given(st.lists(st.floats(0.01, 1.0), min_size=4, max_size=4))
 def test_weights_pass_exactly_if_none_dominates(raw: list[float]) -> None:
     weights = {name: value / sum(raw) for name, value in zip(MEMBERS, raw, strict=True)}
+    # The bound has room for rounding.
+    assume(abs(max(weights.values()) - 0.5) > 1e-6)
     if max(weights.values()) <= 0.5:
         assert checked_weights(weights, MEMBERS, 0.5) == weights
     else:
