@@ -14,7 +14,7 @@ from client.site import Site
 from client.state import StateStore
 from common.errors import ProtocolError, WireError
 from common.secure.identity import Identity, PublicIdentity
-from common.secure.letters import PEERS, Stamp, letter_stamp, opened_letter, sealed_letter
+from common.secure.letters import PEERS, STAMP_BYTES, Stamp, letter_stamp, opened_letter, sealed_letter
 from common.secure.phases import SHARES
 from common.secure.roster import read_roster
 from common.wire.records import Content, Instruction, Letter
@@ -93,7 +93,7 @@ class Mailbox:
         dropped = set()
         # Oldest first. Shares of secrets, which come by the same way, are for the member of secure sums.
         own = (letter for letter in letters if letter.kind != SHARES)
-        for letter in sorted(own, key=lambda letter: letter.body[:16]):
+        for letter in sorted(own, key=lambda letter: letter.body[:STAMP_BYTES]):
             try:
                 self._take(letter, max_bytes)
             except (ProtocolError, WireError) as error:

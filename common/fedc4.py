@@ -8,6 +8,9 @@ PORTRAIT = "portrait"
 NODES = "nodes"
 """A letter with condensed nodes."""
 
+STRUCTURE_FILE = "structure.json"
+"""In a site's folder: the structure of its original, condensed and rebuilt graphs."""
+
 PORTRAITS_PHASE = "portraits"
 NODES_PHASE = "nodes"
 TRAIN_PHASE = "train"

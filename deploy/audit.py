@@ -22,9 +22,8 @@ from common.config import RunConfig, flatten
 from common.errors import ConfigError, RunError
 from deploy.console import say
 from deploy.settings import read_settings
-from server.tracking.run_directory import RunDirectory, is_run
+from server.tracking.run_directory import SITES, RunDirectory, is_run
 
-SITES = "sites"
 EVIDENCE = "evidence"
 CACHE = "cache"
 

@@ -12,6 +12,7 @@ from deploy.runs import outcome_table, start
 from deploy.settings import gather, method_names
 from deploy.simulation import next_free
 from server.report.page import write_report
+from server.tracking.run_directory import SITES
 
 METHODS = ("isolated", "fedavg", "dance")
 
@@ -67,7 +68,7 @@ def run_demo(
     console.print(outcome_table(runs))
     say(console, f"report  {report}")
     for run in runs:
-        if any((run / "sites").glob("*/evidence/*.jsonl")):
+        if any((run / SITES).glob("*/evidence/*.jsonl")):
             site = audit_run(run, None, None)[0]
             page = run / f"audit-{site.name}.html"
             write_audit_page(site, page)

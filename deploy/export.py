@@ -22,10 +22,10 @@ from client.text.summary_vectors import SUMMARY_CACHE
 from common.config import RunConfig, flatten
 from common.errors import ConfigError, RunError
 from common.method_sections import SummariesConfig
-from deploy.audit import EVIDENCE, SITES
+from deploy.audit import EVIDENCE
 from deploy.display import display
 from deploy.options import Texts
-from server.tracking.run_directory import RunDirectory, is_run
+from server.tracking.run_directory import SITES, RunDirectory, is_run
 
 
 def export(

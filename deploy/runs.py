@@ -16,7 +16,7 @@ from deploy.interruption import TerminatedError, terminable
 from deploy.simulation import PreparedRun, free_folder, prepare, reopen, run_in_process
 from server.progress import percentage
 from server.report.wording import duration, size
-from server.tracking.run_directory import RunDirectory
+from server.tracking.run_directory import SITES, RunDirectory
 
 Engine = Literal["inprocess", "ray", "processes", "tls"]
 
@@ -69,7 +69,7 @@ def show_outcome(out: Path) -> None:
     console.print(outcome_table([out]))
     say(console, f"run directory  {out}")
     say(console, f"report         {out / 'report.html'}")
-    if any((out / "sites").glob("*/evidence/*.jsonl")):
+    if any((out / SITES).glob("*/evidence/*.jsonl")):
         say(console, f"evidence       fedtag audit {out}")
 
 

@@ -19,9 +19,7 @@ from deploy.display import Display
 from deploy.inprocess import InProcessGrid
 from server.rounds import Rounds
 from server.tracking.meters import exposed_meters
-from server.tracking.run_directory import RunDirectory
-
-SITES = "sites"
+from server.tracking.run_directory import SITES, RunDirectory
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from common.scores import Tally, pooled
-from common.secure.letters import PEERS, UNOPENED
+from common.secure.letters import PEERS, SHOWN, UNOPENED
 from common.secure.phases import KEYS, SHARES, SIGN, UNMASK
 from common.secure.upload import UNREAD
 from common.wire.records import Content, Instruction, Reply
@@ -27,6 +27,7 @@ COMMON_KINDS: Mapping[str, Kind] = {
     KEYS: Kind("public keys"),
     PEERS: Kind("public keys of all clients"),
     UNOPENED: Kind("whose letters could not be opened"),
+    SHOWN: Kind("how many records were shown to whom"),
     "trains": Kind("whether the client has any training node"),
     SHARES: Kind(
         "who is asked, public keys and commitments of coming masks; in letters, sealed shares of secrets"
@@ -41,8 +42,6 @@ COMMON_KINDS: Mapping[str, Kind] = {
     "condensation": Kind("share of nodes that was trained on; how many synthetic ones are near to real ones"),
     "tokens": Kind("numbers of language model tokens and of summaries"),
 }
-SHOWN = "shown"
-"""Under this name a client tells how many records each of its letters holds, by kind and recipient."""
 UNNAMED = Kind("settings of the exchange")
 
 

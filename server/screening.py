@@ -13,6 +13,7 @@ from common.clipping import l2_norm
 from common.errors import WireError
 from common.models.supernet.architecture import Architecture
 from common.scores import CALIBRATION_BINS, Tally
+from common.secure.letters import SHOWN
 from common.secure.upload import Opened
 from common.wire.names import CLIENT_NAME
 from common.wire.records import Instruction, Reply
@@ -80,7 +81,7 @@ def check_content(
     _training(values.get("training"))
     _seconds(values.get("seconds", {}))
     _condensation(values.get("condensation"))
-    _shown(values.get("shown", {}))
+    _shown(values.get(SHOWN, {}))
     _architecture(values.get("architecture"))
     if not isinstance(values.get("tokens", {}), dict):
         raise WireError("tokens must be a table of counts")

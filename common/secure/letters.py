@@ -22,7 +22,13 @@ PEERS = "peers"
 UNOPENED = "unopened"
 """Under this name a client tells whose letters it could not open."""
 
+SHOWN = "shown"
+"""Under this name a client tells how many records each of its letters holds, by kind and recipient."""
+
 _STAMP = struct.Struct(">QQ")
+STAMP_BYTES = _STAMP.size
+"""At the front of a letter; among letters of one run their order is that of writing."""
+
 _LENGTH = struct.Struct(">I")
 
 

@@ -20,11 +20,11 @@ from deploy.comparison.fingerprint import fingerprint_of
 from deploy.comparison.matrix import Cell
 from deploy.console import sentences
 from deploy.display import LOGGER, Work
-from deploy.simulation import SITES, PreparedRun, prepare, reopen, run_in_process
+from deploy.simulation import PreparedRun, prepare, reopen, run_in_process
 from server.progress import Progress
 from server.tracking.durable_files import encoded, json_text, write_atomically
 from server.tracking.rows import RoundRow
-from server.tracking.run_directory import RunDirectory, is_run, read_object
+from server.tracking.run_directory import SITES, RunDirectory, is_run, read_object
 
 COST = "cost.json"
 SOURCE = "source.json"

@@ -42,7 +42,6 @@ class FedC4(FedAvg):
         "update": Kind("the difference of the model after training on the rebuilt graph"),
         PORTRAIT: Kind("mean of the embeddings of condensed nodes, and their norms or projections"),
         NODES: Kind("features and labels of condensed nodes"),
-        "shown": Kind("how many condensed nodes were shown to whom"),
     }
 
     def phases(self, round_number: int, config: RunConfig) -> tuple[Phase, ...]:

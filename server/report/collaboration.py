@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import RunError
+from common.fedc4 import STRUCTURE_FILE
 from common.secure.phases import SHARES
 from server.report.chart import Chart, Key, line_chart
 from server.report.plots import CSS_DASHES, SERIES_COLOURS, Line
@@ -18,7 +19,6 @@ from server.report.wording import unit_of
 from server.tracking.disclosure_table import SERVER
 from server.tracking.rows import ClientRow, Disclosure
 
-STRUCTURE_FILE = "structure.json"
 GRAPHS = ("original", "condensed", "rebuilt")
 
 SECTION = """\

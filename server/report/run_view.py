@@ -17,9 +17,7 @@ from server.tracking.disclosure_table import DisclosureTotal, disclosure_totals
 from server.tracking.model_card import setting
 from server.tracking.reliability import read_bins
 from server.tracking.rows import ClientRow, RoundRow, Summary, best_round
-from server.tracking.run_directory import SUMMARY, RunDirectory
-
-SITES = "sites"
+from server.tracking.run_directory import SITES, SUMMARY, RunDirectory
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ SUMMARY = "summary.json"
 MODEL = "model.safetensors"
 MODEL_CARD = "model.json"
 ARCHITECTURES = "architectures"
+SITES = "sites"
+"""Folders of the sites; only in simulations and after `fedtag up`."""
 CONTRACT = (CONFIG, METRICS, CLIENTS, DISCLOSURES, SUMMARY)
 
 

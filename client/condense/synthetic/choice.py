@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -20,6 +22,25 @@ def places(graph: Graph, size: int) -> Int[Tensor, " classes"]:
 def members(graph: Graph, label: int) -> Int[Tensor, " members"]:
     """The training nodes of a class, ascending."""
     return (graph.train_mask & (graph.y == label)).nonzero().squeeze(1)
+
+
+def coreset(
+    graph: Graph,
+    size: int,
+    choose: Callable[[Int[Tensor, " members"], int], Int[Tensor, " chosen"]],
+) -> Condensed:
+    """Training nodes with the links between them, chosen class by class.
+
+    Args:
+        graph: with at least one training node.
+        size: nodes wanted.
+        choose: gets the training nodes of a class and how many of them are wanted; returns their places among them.
+    """
+    chosen = []
+    for label, quota in enumerate(places(graph, size).tolist()):
+        nodes = members(graph, label)
+        chosen.append(nodes[choose(nodes, quota)])
+    return induced(graph, torch.cat(chosen).sort().values)
 
 
 def induced(graph: Graph, nodes: Int[Tensor, " core"]) -> Condensed:

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from client.condense.synthetic.choice import induced, members, places, smoothed
+from client.condense.synthetic.choice import coreset, smoothed
 from client.condense.synthetic.registry import Report
 from common.graph import Graph
 from common.method_sections import CondenserConfig
@@ -18,11 +18,7 @@ def condensed(
 ) -> Condensed:
     """Herding within each class on features propagated over two hops; arguments as of `registry.condense`."""
     z = smoothed(graph)
-    chosen = []
-    for label, quota in enumerate(places(graph, size).tolist()):
-        nodes = members(graph, label)
-        chosen.append(nodes[herded(z[nodes], quota)])
-    return induced(graph, torch.cat(chosen).sort().values)
+    return coreset(graph, size, lambda nodes, quota: herded(z[nodes], quota))
 
 
 def herded(z: Float[Tensor, "nodes dim"], count: int) -> Int[Tensor, " chosen"]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
-from client.condense.synthetic.choice import induced, members, places
+from client.condense.synthetic.choice import coreset
 from client.condense.synthetic.registry import Report
 from common.graph import Graph
 from common.method_sections import CondenserConfig
@@ -15,9 +17,8 @@ def condensed(
     graph: Graph, size: int, settings: CondenserConfig, generator: torch.Generator, report: Report | None
 ) -> Condensed:
     """Uniform draws without replacement within each class; arguments as of `registry.condense`."""
-    chosen = []
-    for label, quota in enumerate(places(graph, size).tolist()):
-        nodes = members(graph, label)
-        order = torch.randperm(nodes.numel(), generator=generator).to(nodes.device)
-        chosen.append(nodes[order[:quota]])
-    return induced(graph, torch.cat(chosen).sort().values)
+
+    def drawn(nodes: Int[Tensor, " members"], quota: int) -> Int[Tensor, " chosen"]:
+        return torch.randperm(nodes.numel(), generator=generator)[:quota].to(nodes.device)
+
+    return coreset(graph, size, drawn)

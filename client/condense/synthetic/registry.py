@@ -8,12 +8,13 @@ from typing import Protocol, cast
 
 import torch
 
+from common.combinations import COPYING_CONDENSERS
 from common.errors import ConfigError
 from common.graph import Graph
 from common.method_sections import CondenserConfig
 from common.synthetic.condensed import Condensed
 
-__all__ = ["CONDENSERS", "COPYING", "Condensed", "Condenser", "Report", "condense"]
+__all__ = ["CONDENSERS", "Condensed", "Condenser", "Report", "condense"]
 
 Report = Callable[[int, int], None]
 """Told what is done of a long condensation, and of how much."""
@@ -29,9 +30,6 @@ CONDENSERS = {
     "coarsening": "coarsening",
 }
 """Modules of this package by the name of the condenser."""
-
-COPYING = frozenset({"random", "herding", "k-center"})
-"""Condensers whose nodes are real ones."""
 
 
 class Condenser(Protocol):
@@ -83,7 +81,7 @@ def condense(
         choices = ", ".join(CONDENSERS)
         raise ConfigError(f"condenser.name is '{name}', but must be one of {choices}; choose one of these.")
     if not bool(graph.train_mask.any()):
-        return Condensed.without_links(graph.x[:0], graph.y[:0], name in COPYING)
+        return Condensed.without_links(graph.x[:0], graph.y[:0], name in COPYING_CONDENSERS)
     module = importlib.import_module(f"client.condense.synthetic.{CONDENSERS[name]}")
     chosen = settings.model_copy(update={"name": name})
     return cast(Condenser, module.condensed)(graph, size, chosen, generator, report)

@@ -24,13 +24,12 @@ from common.fedc4 import NODES, NODES_PHASE, PORTRAITS_PHASE
 from common.graph import Adjacency, normalised_adjacency
 from common.models.backbone import Backbone
 from common.models.parameters import fingerprint, load_parameters, parameters_of
+from common.secure.letters import SHOWN
 from common.synthetic.condensed import Condensed
 from common.wire.records import Content, Instruction
 
 if TYPE_CHECKING:
     from client.session import Session
-
-SHOWN = "shown"
 
 
 class FedC4(FedAvg):

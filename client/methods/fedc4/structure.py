@@ -8,10 +8,9 @@ from pathlib import Path
 from torch import Tensor
 
 from client.condense.collaboration.structure import degree_histogram, structure
+from common.fedc4 import STRUCTURE_FILE
 from common.graph import Adjacency, Graph
 from common.synthetic.condensed import Condensed
-
-STRUCTURE_FILE = "structure.json"
 
 
 def write_structure(folder: Path, graph: Graph, core: Condensed, adjacency: Adjacency, y: Tensor) -> None:

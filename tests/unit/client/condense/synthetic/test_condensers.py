@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from client.condense.synthetic.leak import leak
-from client.condense.synthetic.registry import CONDENSERS, COPYING, Condensed, condense
+from client.condense.synthetic.registry import CONDENSERS, Condensed, condense
+from common.combinations import COPYING_CONDENSERS
 from common.errors import ConfigError
 from common.graph import Graph
 from common.method_sections import CondenserConfig
@@ -88,7 +89,7 @@ def test_copies_are_named_and_nothing_else_is_copied(
 ) -> None:
     graph = graph_of()
     found = condense(name, graph, 6, quick, generator())
-    assert found.copies == (name in COPYING)
+    assert found.copies == (name in COPYING_CONDENSERS)
     assert leak(found.x, graph.x).copied == (1.0 if found.copies else 0.0)
 
 
