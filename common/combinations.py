@@ -45,8 +45,8 @@ def _condensation(config: RunConfig) -> list[str]:
         )
     if config.method == "fedc4" and name in COPYING_CONDENSERS and config.fedc4.exchange != "off":
         wrong.append(
-            f"condenser.name = {name} takes real nodes, which must not go to peers: choose gcond, gcond-x, doscond, "
-            "sfgc or coarsening, or set fedc4.exchange = off"
+            f"condenser.name = {name} takes real nodes, which must not go to peers: choose gcond, gcond-x, "
+            "doscond or sfgc, or set fedc4.exchange = off"
         )
     return wrong
 

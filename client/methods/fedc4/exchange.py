@@ -7,6 +7,7 @@ an exchange for each.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -26,6 +27,8 @@ from common.noise import entropy_generator, laplace
 from common.randomness import torch_generator
 from common.synthetic.condensed import Condensed
 from common.wire.records import Content
+
+LOGGER = logging.getLogger("fedtag")
 
 
 def receive_nodes(memory: Memory, mailbox: Mailbox, graph: Graph) -> Memory:
@@ -82,7 +85,7 @@ def send_nodes(
     """Form clusters from the portraits that came, and show each peer of the own cluster nodes that it lacks.
 
     Returns:
-        The memory, and the number of nodes shown to each peer.
+        The memory, and the number of nodes shown to each peer; none where the nodes are real ones.
     """
     arrived = mailbox.latest(PORTRAIT)
     if memory.hidden is None or not arrived:
@@ -95,6 +98,13 @@ def send_nodes(
         except WireError as error:
             mailbox.complain(peer, str(error))
     hidden, memory = memory.hidden, _grouped(memory, name, portraits, settings)
+    if core.copies:
+        LOGGER.warning(
+            "condensed nodes of %s are real ones, as a coarsened group of one is, so that peers are shown none: "
+            "set condenser.name = gcond-x, gcond, doscond or sfgc",
+            name,
+        )
+        return memory, {}
     if settings.noise and memory.noisy is None:
         noise = laplace(core.x, settings.noise, entropy_generator())
         memory = replace(memory, noisy=core.x + noise)

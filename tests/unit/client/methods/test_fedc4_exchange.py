@@ -151,6 +151,17 @@ def test_statistics_go_to_all_only_every_so_often(ring: Ring) -> None:
     assert sent == {2: 2, 3: 2, 4: 2, 5: 2, 6: 6}
 
 
+def test_real_nodes_go_to_nobody(ring: Ring, caplog: pytest.LogCaptureFixture) -> None:
+    settings = FedC4Config(exchange="broadcast")
+    ring.cores["a"] = Condensed.without_links(ring.cores["a"].x, ring.cores["a"].y, copies=True)
+    ring.portraits(settings)
+    counts = ring.nodes(settings)
+    assert counts["a"] == {}
+    assert counts["b"] == {"a": CORE, "c": CORE}
+    assert not any(letter.sender == "a" for letter in ring.letters)
+    assert "condensed nodes of a are real ones" in caplog.text
+
+
 def test_an_exchange_without_portraits_leaves_the_cluster(ring: Ring) -> None:
     ring.portraits()
     ring.nodes()
