@@ -50,6 +50,11 @@ SETTINGS: dict[str, object] = {
     "exchange.first-deadline": 0.2,
 }
 
+
+class Killed(BaseException):
+    """Stands for the end of the server's process when the clients have answered."""
+
+
 Relay = Callable[[Instruction], Instruction]
 
 
@@ -63,6 +68,7 @@ class Postman(InProcessGrid):
         self.relay = relay
         self.absent = absent
         self.seen: list[Reply] = []
+        self.dies_after: str | None = None
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         sent = []
@@ -72,6 +78,8 @@ class Postman(InProcessGrid):
                 message.content = encode(self.relay(instruction))
             sent.append((message, f"{instruction.phase} {instruction.round} {message.metadata.dst_node_id}"))
         keys = super().push_messages([message for message, _ in sent])
+        if any(name.startswith(f"{self.dies_after} ") for _, name in sent):
+            raise Killed
         for key, (message, name) in zip(keys, sent, strict=True):
             if name in self.absent:
                 message.metadata.__dict__["_message_id"] = key
@@ -96,13 +104,19 @@ class Neighbourhood:
         return [Session(Site(name, self.data[name], places[name], cache, "cpu"), config) for name in NAMES]
 
     def train(
-        self, run: str, relay: Relay | None = None, absent: frozenset[str] = frozenset(), **changes: Any
+        self,
+        run: str,
+        relay: Relay | None = None,
+        absent: frozenset[str] = frozenset(),
+        dies_after: str | None = None,
+        **changes: Any,
     ) -> tuple[Postman, RunDirectory, list[Session]]:
         out = self.folder / run / "out"
         resume = out.exists()
         config = RunConfig.from_flat({**SETTINGS, **changes, "out": str(out), "resume": resume})
         sessions = self.sessions(run, config)
         postman = Postman(sessions, relay, absent)
+        postman.dies_after = dies_after
         directory = RunDirectory(out, resume=resume)
         Rounds(postman, config, directory, LineProgress()).run()
         return postman, directory, sessions
@@ -198,19 +212,18 @@ def test_a_peer_that_vanishes_between_phases_costs_its_own_letters_only(neighbou
     assert any(sender == "b" for sender, _ in later), "who came back writes again"
 
 
-def test_a_resumed_run_delivers_the_letters_that_waited(neighbourhood: Neighbourhood) -> None:
+@pytest.mark.parametrize("moment", ["keys 3", "train 3"])
+def test_a_resumed_run_delivers_the_letters_that_waited(neighbourhood: Neighbourhood, moment: str) -> None:
+    """Clients have done what they were asked when the server dies, and must forget it when they are asked again.
+
+    A resumed run asks for keys first, whatever the one before had asked.
+    """
     whole, undisturbed, _ = neighbourhood.train("whole")
-
-    class Killed(BaseException):
-        """Stands for the end of the process in the middle of an exchange."""
-
-    def killing(instruction: Instruction) -> Instruction:
-        if instruction.round == 3:
-            raise Killed
-        return instruction
-
     with pytest.raises(Killed):
-        neighbourhood.train("resumed", killing)
+        neighbourhood.train("resumed", dies_after="train 3")
+    if moment == "keys 3":
+        with pytest.raises(Killed):
+            neighbourhood.train("resumed", dies_after=moment)
     again, resumed, _ = neighbourhood.train("resumed")
     assert model(resumed) == model(undisturbed)
     assert [row.val_accuracy for row in resumed.read_rounds()] == [

@@ -65,3 +65,13 @@ def test_the_graph_is_symmetric_sparse_and_permutes_with_its_rows() -> None:
 def test_few_rows_and_large_penalties_leave_loops_alone(rows: int) -> None:
     adjacency = rebuilt(features(rows), alpha=1.0, beta=10.0)
     assert adjacency.edge_index.tolist() == [list(range(rows))] * 2
+
+
+@pytest.mark.parametrize(("cosine", "linked"), [(0.45, True), (0.36, True), (0.30, False)])
+def test_likeness_lowers_the_price_of_a_link(cosine: float, linked: bool) -> None:
+    """Two unit rows, α = 1, β = 0: min 1 - 2zc + z² + (1 - c)|z| has z = max(0, (3c - 1) / 2), which is 0 up to 1/3.
+
+    Without the prior it would be 0 up to 1/2.
+    """
+    x = torch.tensor([[1.0, 0.0], [cosine, (1 - cosine**2) ** 0.5]])
+    assert bool(rebuilt(x, alpha=1.0, beta=0.0).edge_index_without_loops.numel()) is linked
