@@ -92,7 +92,8 @@ def compare(
 
     Reads the data and, with --study, a study file; writes a run directory for each row, data set and seed, and
     comparison.md, .csv, .png and .html with means, standard deviations and paired differences, and convergence.csv
-    and .png with the scores of each round. What depends on the machine is in costs.md and .csv. Finished runs are
+    and .png with the scores of each round. What depends on the machine is in costs.md, .csv and
+    time.png. Finished runs are
     reused and stopped ones go on, so the same command continues where it was stopped; runs of data that have
     changed since are refused. The exit code is 1 if a run
     failed. Settings count in this order: those of a row, --set, named options, the study, --config, defaults.

@@ -16,7 +16,7 @@ from deploy.comparison.study import REFERENCES, RowTable, Study, left_out
 from deploy.console import notices, results, say
 from deploy.settings import resolve
 from server.comparison.page import render_comparison
-from server.comparison.plots import convergence_png, score_png
+from server.comparison.plots import convergence_png, score_png, time_png
 from server.comparison.results import Comparison, Row, lines, read_result
 from server.comparison.tables import (
     convergence_csv,
@@ -135,6 +135,7 @@ def write_outcome(matrix: Matrix, comparison: Comparison) -> None:
         write_atomically(matrix.home / name, encoded(text))
     write_atomically(matrix.home / "comparison.png", score_png(comparison))
     write_atomically(matrix.home / "convergence.png", convergence_png(comparison))
+    write_atomically(matrix.home / "time.png", time_png(comparison))
 
 
 def show_outcome(comparison: Comparison, home: Path) -> None:

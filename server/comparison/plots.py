@@ -1,4 +1,4 @@
-"""The plots of a comparison: a point a row with its seeds, or lines along a setting; scores over rounds."""
+"""The plots of a comparison: a point a row with its seeds, or lines along a setting; scores over rounds and time."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from server.report.plots import GRID, INK, SERIES, SERIES_COLOURS, STYLE, inline
 
 ROW_HEIGHT, MARGIN, CURVE_HEIGHT = 0.34, 0.95, 3.4
 DOTS_PER_INCH = 160
+MARKERS = "osD^v"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,12 @@ def convergence_png(comparison: Comparison) -> bytes:
     """Test accuracy over rounds, one panel a data set, as a PNG; equal comparisons give equal bytes."""
     with styled(PAPER):
         return png(drawn_curves(comparison, PAPER))
+
+
+def time_png(comparison: Comparison) -> bytes:
+    """Test accuracy against the time of a run, one panel a data set, as a PNG."""
+    with styled(PAPER):
+        return png(drawn_times(comparison, PAPER))
 
 
 def png(figure: Figure) -> bytes:
@@ -197,6 +204,39 @@ def drawn_curves(comparison: Comparison, palette: Palette) -> Figure:
         axes.yaxis.set_major_formatter(FuncFormatter(percent_tick))
         axes.margins(x=0.02, y=0.06)
         if curves:
+            axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
+        if len(data) > 1:
+            axes.set_title(shown(name), loc="left", fontsize=9.5)
+    return figure
+
+
+def drawn_times(comparison: Comparison, palette: Palette) -> Figure:
+    """A figure with a point a row, its time to the right and its accuracy upwards, a panel for each data set."""
+    data = comparison.data
+    figure = Figure(figsize=(palette.width, CURVE_HEIGHT * len(data)), layout="constrained")
+    panels = figure.subplots(len(data), 1, squeeze=False)[:, 0]
+    for axes, name in zip(panels, data, strict=True):
+        own = [line for line in lines(comparison) if line.data == name]
+        for place, line in enumerate(own):
+            if line.test is None or line.seconds is None:
+                continue
+            axes.errorbar(
+                line.seconds.mean,
+                line.test.mean,
+                xerr=line.seconds.std or 0.0,
+                yerr=line.test.std or 0.0,
+                fmt=MARKERS[place // len(palette.series) % len(MARKERS)],
+                color=palette.of(place),
+                capsize=2.5,
+                elinewidth=1.0,
+                label=shown(line.row),
+            )
+        axes.set_xlabel("seconds of a run: mean ± standard deviation")
+        axes.set_ylabel("test accuracy: mean ± standard deviation")
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
+        axes.yaxis.set_major_formatter(FuncFormatter(percent_tick))
+        axes.margins(x=0.04, y=0.08)
+        if axes.containers:
             axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
         if len(data) > 1:
             axes.set_title(shown(name), loc="left", fontsize=9.5)

@@ -60,6 +60,7 @@ def costs_markdown(comparison: Comparison) -> str:
     for data in comparison.data:
         cells = [[cell(line.row), *costs(line)] for line in lines(comparison) if line.data == data]
         parts += [f"## {cell(data)}", markdown_table(headings, cells)]
+    parts.append("![Test accuracy against the time of a run](time.png)")
     parts.append(
         "Means over the finished seeds; seconds a round are the median of a run. They depend on the machine and on "
         "what else it does. Texts are encoded in the first run that needs them, and its row bears their cost. Time to "

@@ -178,9 +178,24 @@ def test_failure_of_a_run_is_one_sentence(fedtag: Fedtag, tmp_path: Path) -> Non
     assert flower_processes(str(tmp_path)) == []
 
 
+CONDENSED = (
+    "--method",
+    "fedc4",
+    "--ratio",
+    0.2,
+    "--set",
+    "condenser.outer-loops=2",
+    "--set",
+    "fedc4.clusters=1",
+)
+
+
 @pytest.mark.slow
-def test_ray_gives_the_results_of_one_process(fedtag: Fedtag, tmp_path: Path) -> None:
-    fedtag("simulate", "one", "--rounds", 2)
-    fedtag("simulate", "ray", "--rounds", 2, "--engine", "ray")
+@pytest.mark.parametrize("own", [(), CONDENSED], ids=["fedavg", "letters"])
+def test_ray_gives_the_results_of_one_process(
+    fedtag: Fedtag, tmp_path: Path, own: tuple[object, ...]
+) -> None:
+    fedtag("simulate", "one", "--rounds", 2, *own)
+    fedtag("simulate", "ray", "--rounds", 2, "--engine", "ray", *own)
     assert_same_results(tmp_path / "a folder" / "one", tmp_path / "a folder" / "ray")
     assert flower_processes(str(tmp_path)) == []

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from server.comparison.page import render_comparison
-from server.comparison.plots import convergence_png, curve_lines, score_png, score_svg
+from server.comparison.plots import convergence_png, curve_lines, score_png, score_svg, time_png
 from server.comparison.results import Comparison, Row
 
 Compared = Callable[..., Comparison]
@@ -57,13 +57,13 @@ def along(compared: Compared) -> Comparison:
 @pytest.mark.parametrize("kind", ["points", "along"])
 def test_png_is_the_same_for_the_same_numbers(kind: str, request: pytest.FixtureRequest) -> None:
     comparison = request.getfixturevalue(kind)
-    for drawn in (score_png, convergence_png):
+    for drawn in (score_png, convergence_png, time_png):
         first = drawn(comparison)
         assert first.startswith(b"\x89PNG")
         assert first == drawn(comparison)
 
 
-@pytest.mark.parametrize("drawn", [score_png, convergence_png])
+@pytest.mark.parametrize("drawn", [score_png, convergence_png, time_png])
 def test_png_shows_the_numbers(compared: Compared, drawn: Callable[[Comparison], bytes]) -> None:
     one, other = (drawn(compared({"FedAvg": [0.80, 0.82], "a": [value, 0.9]})) for value in (0.5, 0.6))
     assert one != other
@@ -98,6 +98,7 @@ def test_names_that_the_font_lacks_do_no_harm(compared: Compared) -> None:
     comparison = compared({"FedAvg": [0.8, 0.9], "图 مستشفى\x07": [0.7, 0.8]})
     assert score_png(comparison)
     assert convergence_png(comparison)
+    assert time_png(comparison)
     assert "\x07" not in render_comparison(comparison)
 
 
