@@ -14,7 +14,8 @@ from torch import Tensor
 from client.data.folder import read_folder
 from client.data.text_graph import TextGraph
 from client.mailbox import Mailbox
-from client.methods.registry import client_method
+from client.neighbours.method import method_of
+from client.neighbours.training import mended_graph
 from client.secure.contribution import answered, guarded
 from client.site import Site
 from client.state import Remembered, StateStore
@@ -24,6 +25,7 @@ from client.text.encoder import Progress
 from client.text.node_texts import text_bank
 from client.train.threads import limited_threads
 from common.config import RunConfig
+from common.errors import RunError
 from common.graph import Adjacency, Graph
 from common.secure.letters import UNOPENED
 from common.secure.phases import PROTOCOL
@@ -60,6 +62,7 @@ class Session:
         self.config = config
         self.timings: dict[str, float] = {}
         self.encoded: dict[str, int] = {"chunks": 0, "tokens": 0}
+        self.generator: Mapping[str, Tensor] | None = None
         self._instruction: Instruction | None = None
         self._mailbox: Mailbox | None = None
         self._kept: dict[str, object] = {}
@@ -73,8 +76,8 @@ class Session:
             if instruction.phase in PROTOCOL:
                 content = answered(instruction, self)
             else:
-                method = client_method(self.config.method)
-                with limited_threads(self.graph.x.numel()):
+                method = method_of(self.config)
+                with limited_threads(self.local_graph.x.numel()):
                     content = guarded(method.respond(instruction, self), instruction, self)
             values, letters = dict(content.values), content.letters
             if self._mailbox is not None:
@@ -119,7 +122,7 @@ class Session:
         """What all clients must agree upon, and what was encoded, which tells about how many nodes there are."""
         told = {
             "classes": list(self.data.classes),
-            "dimension": self.graph.x.shape[1],
+            "dimension": self.local_graph.x.shape[1],
             "features": self.bank_source,
         }
         if self.config.privacy.hide_statistics:
@@ -132,8 +135,8 @@ class Session:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Counts of nodes, which the server needs for weights and pooling."""
-        graph = self.graph
+        """Counts of the folder's nodes, which the server needs for weights and pooling."""
+        graph = self.local_graph
         return {
             "nodes": graph.num_nodes,
             "train_nodes": int(graph.train_mask.sum()),
@@ -175,12 +178,35 @@ class Session:
         return FOLDER_FEATURES if self.data.features is not None else f"encoder {self.config.text.encoder}"
 
     @cached_property
-    def graph(self) -> Graph:
-        """The full local graph with the node features of a plain backbone, on the device."""
+    def local_graph(self) -> Graph:
+        """The folder's graph with the node features of a plain backbone, on the device."""
         view = self.config.text.view
         document, chunks = self.bank.document, self.bank.pooled(self.config.text.pool_sharpness)
         features = {"document": document, "chunks": chunks, "both": (document + chunks) / 2}[view]
         return self.data.to_graph(features).to(self.device)
+
+    @cached_property
+    def seen_graph(self) -> Graph:
+        """The folder's graph as training may see it: without the test nodes' edges if training is inductive."""
+        graph = self.local_graph
+        return graph.without_edges_of(graph.test_mask) if self.config.train.inductive else graph
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The full local graph on which models compute: the folder's, with generated neighbours behind its nodes
+        where the run has them.
+
+        Raises:
+            RunError: the run has them, and nobody has given the session their `generator`.
+        """
+        if not self.config.train.neighbour_generator:
+            return self.local_graph
+        if self.generator is None:
+            raise RunError(
+                f"the graph of {self.site.name} was needed before its generator of neighbours: the server and this "
+                "site have different releases of fedtag; install the same"
+            )
+        return mended_graph(self, self.generator)
 
     @cached_property
     def adjacency(self) -> Adjacency:

@@ -32,7 +32,30 @@ def excluded_combinations(config: RunConfig) -> tuple[str, ...]:
         *_secure(config),
         *_differential(config),
         *_condensation(config),
+        *_neighbours(config),
     )
+
+
+def _neighbours(config: RunConfig) -> list[str]:
+    """Where generated neighbours have no place."""
+    if not config.train.neighbour_generator:
+        return []
+    reasons = {
+        "centralised": "holds the whole graph, in which no neighbour is missing",
+        "dance": "selects evidence among texts, and a generated neighbour has none",
+    }
+    wrong = []
+    if config.method in reasons:
+        wrong.append(
+            f"method {config.method} {reasons[config.method]}: set train.neighbour-generator = false, or choose "
+            "fedavg, fedc4, da_dfgas or isolated"
+        )
+    elif config.method != SEARCH and config.model.backbone == "mlp":
+        wrong.append(
+            "model.backbone = mlp reads no neighbours, so generated ones would do nothing: choose another backbone, "
+            "or set train.neighbour-generator = false"
+        )
+    return wrong
 
 
 def _condensation(config: RunConfig) -> list[str]:

@@ -92,6 +92,20 @@ class TrainConfig(Section):
         0, description="most further local epochs of a client under the threshold"
     )
     inductive: bool = Field(False, description="hide test nodes and their edges during training")
+    neighbour_generator: bool = Field(
+        False,
+        description="clients mend their graphs with neighbours of a generator trained together before (FedSage+)",
+    )
+    generator_rounds: Annotated[int, Field(ge=1, le=1000)] = Field(
+        20, description="exchanges, all in round 1, in which the generator is trained"
+    )
+    generator_hidden: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.5,
+        description="share of the nodes that are hidden while it is trained, so that what is missing is known",
+    )
+    generator_most: Annotated[int, Field(ge=1, le=5)] = Field(
+        5, description="most neighbours that are generated for a node"
+    )
 
     @field_validator("prox_mu")
     @classmethod

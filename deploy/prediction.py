@@ -18,7 +18,7 @@ from rich.text import Text
 
 from client.data.text_graph import SPLIT_NAMES, TextGraph
 from client.evidence.packs import write_whole
-from client.methods.registry import client_method
+from client.neighbours.method import method_of as client_method_of
 from client.prediction.outcome import Prediction, ReleasedModel
 from client.prediction.table import table_batches, table_schema
 from client.session import FOLDER_FEATURES, Session
@@ -30,7 +30,7 @@ from common.errors import ConfigError, DataError, RunError
 from deploy.console import results, say
 from deploy.display import display
 from deploy.simulation import check_device
-from server.methods.registry import server_method
+from server.neighbours import method_of
 from server.progress import percentage
 from server.tracking.release import Release, read_release
 from server.tracking.run_directory import RunDirectory
@@ -82,7 +82,7 @@ def predict(
     check_device(device)
     release = read_release(RunDirectory.open_release(run))
     card, config = release.card, release.config
-    paths = server_method(config.method).scoring_paths(config)
+    paths = method_of(config).scoring_paths(config)
     if card.scoring not in paths:
         raise RunError(
             f"the way of scoring '{card.scoring}' in {run / 'model.json'} is none of {', '.join(paths)}; "
@@ -93,15 +93,15 @@ def predict(
         site = Site(called, folder, Path(workspace), cache or cache_folder(), device)
         session = Session(site, config, shown.work(called), card.classes)
         check_features(session, card.features)
-        dimension = session.graph.x.shape[1]
+        dimension = session.local_graph.x.shape[1]
         if dimension != card.dimension:
             raise DataError(
                 f"{folder}: features have {dimension} numbers a node, but the model reads {card.dimension}; "
                 "use the features or the encoder that the model was trained with."
             )
         released = ReleasedModel(release.parameters, card.round, card.scoring)
-        with limited_threads(session.graph.x.numel()):
-            prediction = client_method(config.method).predict(released, session, evidence)
+        with limited_threads(session.local_graph.x.numel()):
+            prediction = client_method_of(config).predict(released, session, evidence)
         return Predicted(release, session.data, prediction, facts_of(release, session))
 
 

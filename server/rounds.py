@@ -23,7 +23,7 @@ from common.wire.records import Instruction
 from server.conclusion import conclude
 from server.ledger import Exchanged, client_rows, pool_scores, training_row, with_scores
 from server.masked_sums import MaskedSums
-from server.methods.registry import server_method
+from server.neighbours import method_of
 from server.participation import CLOSE, SCORE, SCORING_PHASES
 from server.phases import Phases, Turn
 from server.progress import Progress
@@ -150,7 +150,7 @@ class Rounds:
         self.config = config
         self.directory = directory
         self.progress = progress
-        self.method = server_method(config.method)
+        self.method = method_of(config)
         self.paths = self.method.scoring_paths(config)
         self.checkpoints = CheckpointFolder(directory.path / "checkpoint", config.decisive())
         self.exchange = Exchange(grid, config.exchange)
@@ -239,7 +239,11 @@ class Rounds:
             contributions = {
                 client: reply for client, reply in outcome.replies.items() if reply.phase == phase.name
             }
+            moved = standing.state.section("model").keys()
             standing.state = self.method.combine(standing.state, phase, contributions, aggregate, self.config)
+            if standing.state.section("model").keys() != moved:
+                # What the server optimiser remembers is about another model.
+                standing.memory = {}
             weights = aggregate.weights or weights
             contributed |= outcome.contributed
         seconds = turn.seconds

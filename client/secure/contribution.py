@@ -53,7 +53,7 @@ def answered(instruction: Instruction, session: Session) -> Content:
     phase, request = instruction.phase, instruction.content.values.get(instruction.phase)
     if phase == KEYS:
         # A sum in which one site alone has an update must be known before it is opened.
-        trains = bool(session.graph.train_mask.any())
+        trains = bool(session.local_graph.train_mask.any())
         hidden = session.config.privacy.hide_statistics
         told = {"trains": trains} if hidden else {"sizes": session.sizes}
         return Content({}, {KEYS: member.keys(), **told})

@@ -87,7 +87,8 @@ def client_statistics(
 ) -> dict[str, Any]:
     """The client's statistics, as JSON.
 
-    Where training is inductive, test nodes take no part, since the weights act upon training.
+    Generated neighbours take no part, nor do test nodes where training is inductive, since the weights act upon
+    training.
 
     Args:
         session: whose training graph has at least one node that is not a test node.
@@ -100,9 +101,10 @@ def client_statistics(
         `accuracy` (a fraction of the validation nodes, or None).
     """
     graph, config = session.training_graph, session.config
-    x, seen = graph.x, logits
+    told = torch.arange(graph.num_nodes, device=graph.x.device) < session.sizes["nodes"]
     if config.train.inductive:
-        x, seen = x[~graph.test_mask], logits[~graph.test_mask]
+        told &= ~graph.test_mask
+    x, seen = graph.x[told], logits[told]
     rows = sampled_rows(
         x.shape[0], torch_generator(config.seed, round_number, session.site.name, "attention sample")
     )

@@ -42,9 +42,11 @@ class PrivacySpent:
 def spent(config: RunConfig, rounds: int, dimension: int) -> dict[str, Any] | None:
     """The guarantee of a run as a table for summary.json; None where differential privacy is off.
 
+    A round releases a sum; the first also those of the exchanges that train a generator of neighbours.
+
     Args:
         config: of the run.
-        rounds: sums that were released.
+        rounds: complete ones.
         dimension: number of parameters.
 
     Raises:
@@ -56,7 +58,8 @@ def spent(config: RunConfig, rounds: int, dimension: int) -> dict[str, Any] | No
     sensitivity = dp.clip
     if dp.mode == "distributed":
         sensitivity = distributed_sensitivity(dp.clip, dimension, config.privacy.scale_bits)
-    return vars(privacy_spent(dp.mode, dp.noise, dp.clip, dp.delta, rounds, sensitivity))
+    sums = rounds + (config.train.generator_rounds if config.train.neighbour_generator and rounds else 0)
+    return vars(privacy_spent(dp.mode, dp.noise, dp.clip, dp.delta, sums, sensitivity))
 
 
 def privacy_spent(

@@ -16,6 +16,7 @@ from common.errors import ConfigError, RunError
 from common.models.parameters import fingerprint
 from server.tracking.run_directory import MODEL, MODEL_CARD, RunDirectory
 
+OF_NEIGHBOURS = ("neighbour-generator", "generator-most")
 REMEDY = "restore both files from the run"
 
 
@@ -64,12 +65,20 @@ def released_settings(config: RunConfig) -> dict[str, Any]:
     The seed is among them, because large neighbourhoods are sampled by it; nothing tells where data lies.
     """
     nested = config.to_nested()
-    return {name: nested[name] for name in settings_of(config.method) if name in nested}
+    released = {name: nested[name] for name in settings_of(config.method) if name in nested}
+    train = nested["train"]
+    if config.train.neighbour_generator:
+        return {**released, "train": {name: train[name] for name in OF_NEIGHBOURS}}
+    del released["train"]
+    return released
 
 
 def settings_of(method: str) -> tuple[str, ...]:
-    """Names of these settings: common ones, and the table that is called as the method, without underscores."""
-    return "method", "seed", "model", "text", method.replace("_", "")
+    """Names of these settings: common ones, and the table that is called as the method, without underscores.
+
+    Of `train` there is only what decides with which generated neighbours a graph is mended, in a run that has them.
+    """
+    return "method", "seed", "model", "text", "train", method.replace("_", "")
 
 
 def card_digest(entries: Mapping[str, Any]) -> str:

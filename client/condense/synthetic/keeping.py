@@ -37,20 +37,21 @@ def _restored(session: Session) -> tuple[Condensed, dict[str, Any]]:
 
 
 def _condensed(session: Session) -> Remembered:
-    config, graph = session.config, session.training_graph
+    config, graph, nodes = session.config, session.training_graph, session.sizes["nodes"]
     with session.timed("condense"):
         condensed = condense(
             config.condenser.name,
             graph,
-            condensed_size(graph.num_nodes, config.ratio),
+            condensed_size(nodes, config.ratio),
             config.condenser,
             torch_generator(config.seed, session.site.name, "condense"),
             report=session.progress("condensing"),
         )
-        found = leak(condensed.x, graph.x)
+        # Those behind the site's own nodes are generated, and nobody's secret.
+        found = leak(condensed.x, graph.x[:nodes])
     values = {
         "core": condensed.num_nodes,
-        "nodes": graph.num_nodes,
+        "nodes": nodes,
         **vars(found),
         "copies": condensed.copies,
     }
