@@ -120,6 +120,42 @@ METHODS: dict[str, dict[str, Any]] = {
         "privacy.dp.noise": 0.1,
     },
 }
+MENDED = {"train.neighbour-generator": True, "train.generator-rounds": 2, "train.generator-most": 2}
+METHODS |= {
+    "isolated, mended": {"method": "isolated", **MENDED},
+    "fedavg, mended, inductive": {
+        "method": "fedavg",
+        "train.inductive": True,
+        "aggregation.server-optimiser": "momentum",
+        "aggregation.average-decay": 0.5,
+        **MENDED,
+    },
+    "fedavg, mended, secure and hidden": {
+        "method": "fedavg",
+        "privacy.secure-aggregation": True,
+        "privacy.hide-statistics": True,
+        "aggregation.weights": "uniform",
+        **MENDED,
+    },
+    "fedavg, mended, central privacy": {
+        "method": "fedavg",
+        "aggregation.weights": "uniform",
+        "privacy.dp.mode": "central",
+        "privacy.dp.noise": 0.1,
+        **MENDED,
+    },
+    "fedavg, mended, gcond": {"method": "fedavg", "condenser.name": "gcond", **QUICK, **MENDED},
+    "fedc4, mended": {"method": "fedc4", **QUICK, **MENDED},
+    "da_dfgas, mended": {"method": "da_dfgas", **MENDED},
+    "da_dfgas, mended, secure, inductive": {
+        "method": "da_dfgas",
+        "dadfgas.personal": False,
+        "aggregation.statistics": "previous",
+        "privacy.secure-aggregation": True,
+        "train.inductive": True,
+        **MENDED,
+    },
+}
 BASE = {
     "rounds": 3,
     "clients": 3,

@@ -14,7 +14,8 @@ from client.data.text_graph import TEST, VAL, TextGraph
 from common.models.parameters import fingerprint
 from common.secure.phases import SHARES
 from server.ledger import COMMON_KINDS
-from server.methods.registry import ServerState, condenses, server_method
+from server.methods.registry import ServerState, condenses
+from server.neighbours import method_of
 
 REQUIRED = (
     "train_loss",
@@ -74,7 +75,7 @@ def test_accuracies_are_pooled_over_nodes(finished: Finished) -> None:
 
 def test_the_summary_repeats_the_rows(finished: Finished) -> None:
     summary, rows = finished.summary, finished.rows
-    releasable = server_method(finished.config.method).releasable
+    releasable = method_of(finished.config).releasable
     candidates = [row for row in rows if releasable(row["round"], finished.config)]
     best = max(candidates, key=lambda row: (row["val_accuracy"], -row["round"]))
     if finished.config.privacy.dp.mode != "off":
@@ -94,12 +95,12 @@ def test_the_released_model_is_that_of_the_best_round(finished: Finished) -> Non
     released = finished.path / "run" / "model.safetensors"
     assert released.exists() == (finished.config.method != "isolated")
     if finished.summary.best_round == 3:
-        state = server_method(finished.config.method).released
+        state = method_of(finished.config).released
         assert fingerprint(finished.best) == fingerprint(state(ServerState(finished.state)))
 
 
 def test_only_declared_kinds_cross_the_network(finished: Finished) -> None:
-    method = server_method(finished.config.method)
+    method = method_of(finished.config)
     declared = {*COMMON_KINDS, *method.kinds}
     disclosed = {(row["round"], row["from"], row["kind"]) for row in finished.disclosures}
     sealed = {

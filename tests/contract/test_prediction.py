@@ -12,7 +12,7 @@ from client.data.text_graph import TEST, VAL
 from client.evidence.packs import read_packs
 from common.errors import RunError
 from deploy.prediction import Predicted, predict
-from server.methods.registry import server_method
+from server.neighbours import method_of
 from server.tracking.run_directory import RunDirectory
 
 Finished = Any
@@ -61,7 +61,7 @@ def test_accuracies_are_those_of_the_run(finished: Finished, predicted: dict[str
 def test_the_path_is_the_one_that_validation_chose(
     finished: Finished, predicted: dict[str, Predicted]
 ) -> None:
-    paths = server_method(finished.config.method).scoring_paths(finished.config)
+    paths = method_of(finished.config).scoring_paths(finished.config)
     rows = [row for row in finished.clients if row["round"] == finished.summary.best_round]
     for made in predicted.values():
         pooled = {
@@ -75,7 +75,7 @@ def test_the_path_is_the_one_that_validation_chose(
 def test_evidence_is_that_of_the_run(finished: Finished, predicted: dict[str, Predicted]) -> None:
     number = RunDirectory.open(finished.path / "run").read_model_card().get("round")
     for site, made in predicted.items():
-        if not server_method(finished.config.method).keeps_evidence:
+        if not method_of(finished.config).keeps_evidence:
             assert made.prediction.packs is None
             continue
         kept = read_packs(finished.path / "work" / site / "evidence" / f"round-{number:04d}.jsonl")
