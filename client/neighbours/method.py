@@ -32,7 +32,8 @@ class Mending:
     def respond(self, instruction: Instruction, session: Session) -> Content:
         if instruction.phase == GENERATE_PHASE:
             return self._generate(instruction, session)
-        session.generator = session.derived(GENERATOR, lambda: self._kept(instruction, session)).tensors
+        if session.generator is None:
+            session.generator = session.derived(GENERATOR, lambda: self._kept(instruction, session)).tensors
         return self.method.respond(instruction, session)
 
     def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
