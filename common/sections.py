@@ -100,7 +100,7 @@ class TrainConfig(Section):
         20, description="exchanges, all in round 1, in which the generator is trained"
     )
     generator_hidden: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.5,
+        0.2,
         description="share of the nodes that are hidden while it is trained, so that what is missing is known",
     )
     generator_most: Annotated[int, Field(ge=1, le=5)] = Field(
