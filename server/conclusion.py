@@ -12,6 +12,7 @@ from pathlib import Path
 
 from common.config import RunConfig
 from common.models.parameters import fingerprint
+from common.neighbours import GENERATOR
 from server.ledger import Traffic
 from server.methods.registry import ServerMethod, condenses
 from server.report.page import write_report
@@ -96,10 +97,16 @@ def summarise(
 
 
 def _parameters(standing: Standing) -> int | None:
-    """Of the largest network that a client has; else of the released model, if there is one."""
+    """Of the largest network that a client has; else of the released model, if there is one.
+
+    A generator of neighbours that goes with it is no part of either.
+    """
     told = [one.get("parameters") for one in standing.contributed.values()]
     own = [count for count in told if count is not None]
-    return max(own, default=sum(value.numel() for value in standing.best.values()) or None)
+    released = [
+        value.numel() for name, value in standing.best.items() if not name.startswith(f"{GENERATOR}/")
+    ]
+    return max(own, default=sum(released) or None)
 
 
 def installed_versions(packages: Sequence[str]) -> dict[str, str]:

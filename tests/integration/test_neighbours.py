@@ -19,7 +19,7 @@ from client.simulated import simulate_sites
 from client.site import Site
 from client.train.classifier import fresh_backbone
 from common.config import RunConfig
-from common.errors import ConfigError, RunError
+from common.errors import RunError
 from common.models.parameters import fingerprint, load_parameters
 from common.wire.records import Content, Instruction, Reply
 from deploy.prediction import predict
@@ -59,6 +59,8 @@ def test_the_generator_is_trained_before_the_model_in_round_1(plain: Tried) -> N
     losses = json.loads((plain.place / "run" / "neighbour-generator.json").read_text())["losses"]
     assert len(losses) == EXCHANGES
     assert losses[-1] < losses[0]
+    assert plain.summary is not None
+    assert plain.summary.parameters == sum(value.numel() for value in section(plain, "model").values())
 
 
 def test_only_updates_of_the_generator_leave_a_site(plain: Tried) -> None:
@@ -321,20 +323,6 @@ def test_a_partition_with_overlap_is_mended_too(
         graph, own = session.graph, session.local_graph.num_nodes
         assert own == session.data.num_nodes < graph.num_nodes
         assert bool(graph.x.isfinite().all())
-
-
-@pytest.mark.parametrize(
-    ("method", "reason"),
-    [
-        ("dance", "selects evidence among texts, and a generated neighbour has none"),
-        ("centralised", "holds the whole graph, in which no neighbour is missing"),
-    ],
-)
-def test_methods_without_use_for_neighbours_refuse_them(method: str, reason: str) -> None:
-    with pytest.raises(ConfigError, match=reason):
-        RunConfig.from_flat({**MENDED, "method": method})
-    with pytest.raises(ConfigError, match="mlp reads no neighbours"):
-        RunConfig.from_flat({**MENDED, "model.backbone": "mlp"})
 
 
 def test_sums_of_the_generator_cost_privacy_too() -> None:

@@ -31,6 +31,21 @@ REFUSED: dict[str, tuple[Settings, str, Settings]] = {
         "must not go to peers",
         {"fedc4.exchange": "off"},
     ),
+    "generated neighbours without texts": (
+        {"method": "dance", "train.neighbour-generator": True},
+        "method dance selects evidence among texts, and a generated neighbour has none",
+        {"method": "fedc4"},
+    ),
+    "generated neighbours where none is missing": (
+        {"method": "centralised", "train.neighbour-generator": True},
+        "method centralised holds the whole graph, in which no neighbour is missing",
+        {"method": "isolated"},
+    ),
+    "generated neighbours that nobody reads": (
+        {"model.backbone": "mlp", "train.neighbour-generator": True},
+        "model.backbone = mlp reads no neighbours",
+        {"train.neighbour-generator": False},
+    ),
     "a condenser without a federation": (
         {"method": "isolated", "condenser.name": "random"},
         "set method = fedavg or fedc4",
