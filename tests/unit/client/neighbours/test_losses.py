@@ -141,7 +141,7 @@ def test_training_finds_what_is_lacking_where_the_graph_tells_it() -> None:
     z = model.encoded(task.x, task.adjacency)
     assert torch.equal(owners(model.counts(z), 5), wanting.repeat_interleave(2))
     generated = model.features(z, wanting, noise)
-    assert float((generated - hidden[0]).square().sum(1).mean()) < 0.5
+    assert float((generated.detach() - hidden[0]).square().sum(1).mean()) < 0.5
 
 
 def _without_edges(x: torch.Tensor) -> Graph:
