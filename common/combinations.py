@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from common.fedgc_stages import teaching_rounds
 from common.robust_rules import fewest_clients
 from common.secure.shares import threshold
 
@@ -33,6 +34,7 @@ def excluded_combinations(config: RunConfig) -> tuple[str, ...]:
         *_differential(config),
         *_condensation(config),
         *_neighbours(config),
+        *_server_side(config),
     )
 
 
@@ -70,6 +72,34 @@ def _condensation(config: RunConfig) -> list[str]:
         wrong.append(
             f"condenser.name = {name} takes real nodes, which must not go to peers: choose gcond, gcond-x, "
             "doscond or sfgc, or set fedc4.exchange = off"
+        )
+    return wrong
+
+
+def _server_side(config: RunConfig) -> list[str]:
+    """What does not go with sums over classes, of which the server takes quotients."""
+    if config.method != "fedgc":
+        return []
+    aggregation, wrong = config.aggregation, []
+    plain = aggregation.rule == "mean" and aggregation.normalise == "none"
+    if not plain or aggregation.weights not in ("samples", "uniform"):
+        wrong.append(
+            "fedgc sums gradients over the nodes of a class: set aggregation.rule = mean, normalise = none, and "
+            "weights = samples or uniform"
+        )
+    if aggregation.average_decay > 0:
+        wrong.append(
+            "fedgc has no model that moves from round to round, which aggregation.average-decay could average: set it "
+            "to 0"
+        )
+    if config.privacy.dp.mode != "off":
+        wrong.append(
+            "differential privacy would put noise on the counts by which fedgc divides: set privacy.dp.mode = off"
+        )
+    if teaching_rounds(config) >= config.rounds:
+        wrong.append(
+            f"fedgc.self-training-rounds = {config.fedgc.self_training_rounds} leave none of the {config.rounds} "
+            "rounds for condensation: raise rounds, or lower them"
         )
     return wrong
 

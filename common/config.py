@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from common.combinations import excluded_combinations
 from common.errors import ConfigError
+from common.fedgc_settings import FedGCConfig
 from common.method_defaults import left_to_the_method
 from common.method_sections import CondenserConfig, DanceConfig, FedC4Config, SummariesConfig
 from common.privacy_settings import PrivacyConfig
@@ -43,7 +44,7 @@ POOLED_METHODS = frozenset({"centralised"})
 class RunConfig(Section):
     """Every setting of a run."""
 
-    method: str = Field("dance", description="isolated, centralised, fedavg, dance, fedc4, da_dfgas")
+    method: str = Field("dance", description="isolated, centralised, fedavg, dance, fedc4, da_dfgas, fedgc")
     rounds: Count = Field(100, description="rounds of training")
     clients: Count = Field(5, description="simulated clients, or clients to wait for")
     ratio: Annotated[float, Field(gt=0, le=1)] = Field(0.08, description="condensed nodes / nodes")
@@ -63,13 +64,15 @@ class RunConfig(Section):
     condenser: CondenserConfig = CondenserConfig()
     fedc4: FedC4Config = FedC4Config()
     dadfgas: DaDfgasConfig = DaDfgasConfig()
+    fedgc: FedGCConfig = FedGCConfig()
     summaries: SummariesConfig = SummariesConfig()
 
     @model_validator(mode="after")
     def _resolve(self) -> RunConfig:
         if not self.method.isidentifier():
             raise ValueError(
-                f"method '{self.method}' is not a name; use fedavg, dance, fedc4, da_dfgas, isolated, centralised"
+                f"method '{self.method}' is not a name; use isolated, centralised, fedavg, dance, fedc4, da_dfgas or "
+                "fedgc"
             )
         self._set(
             **{

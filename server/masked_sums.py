@@ -212,7 +212,7 @@ class MaskedSums:
             )
             return Outcome(replies, failures, told={} if self.hidden else replies)
         statistics = due_statistics(self.aggregation, self.standing, contributions)
-        step, shares = self._step(opened, weights, contributions)
+        step, shares = self._step(phase, opened, weights, contributions)
         told = replies
         if self.hidden:
             values: dict[str, Any] = {"sizes": dict(opened.sizes)}
@@ -229,7 +229,11 @@ class MaskedSums:
         return Outcome(replies, failures, step, shares, told, rows)
 
     def _step(
-        self, opened: Opened, weights: Mapping[str, float], contributions: Mapping[str, Reply]
+        self,
+        phase: Phase,
+        opened: Opened,
+        weights: Mapping[str, float],
+        contributions: Mapping[str, Reply],
     ) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
         assert self.standing.state is not None
         if not opened.update:
@@ -241,11 +245,8 @@ class MaskedSums:
             mean = masked_mean(opened.update, opened.weight, opened.steps, fednova)
         if not mean:
             return {}, {}
-        model = self.standing.state.section("model")
-        step = {
-            name: mean[name].to(value.dtype) if name in mean else torch.zeros_like(value)
-            for name, value in model.items()
-        }
+        forms = self.method.expected(self.standing.state, phase)
+        step = {name: value.to(forms[f"update/{name}"].dtype) for name, value in mean.items()}
         kept = {client: weights[client] for client in contributions if weights[client]}
         total = sum(kept.values())
         return step, {client: weight / total for client, weight in sorted(kept.items())}

@@ -23,6 +23,7 @@ from common.wire.records import Instruction
 from server.conclusion import conclude
 from server.ledger import Exchanged, client_rows, pool_scores, training_row, with_scores
 from server.masked_sums import MaskedSums
+from server.methods.registry import Aggregate
 from server.neighbours import method_of
 from server.participation import CLOSE, SCORE, SCORING_PHASES
 from server.phases import Phases, Turn
@@ -233,9 +234,11 @@ class Rounds:
             if position == 0:
                 self._score_pending(outcome, turn.due, scalars)
             assert standing.state is not None
-            aggregate, standing.memory = self.aggregation.moved(
-                standing.state.section("model"), outcome.step, outcome.weights, standing.memory
-            )
+            aggregate = Aggregate(outcome.step, {}, outcome.weights)
+            if phase.moves:
+                aggregate, standing.memory = self.aggregation.moved(
+                    standing.state.section("model"), outcome.step, outcome.weights, standing.memory
+                )
             contributions = {
                 client: reply for client, reply in outcome.replies.items() if reply.phase == phase.name
             }

@@ -27,6 +27,8 @@ class Phase:
         why: the reason for the exchange, since each costs seconds in a deployment.
         sums: whether clients contribute updates that are combined into one; under secure aggregation the
             server then learns their sum only.
+        moves: whether what they combine to is a step of the global model, which the server optimiser takes; what
+            else it is, the method alone knows.
         letters: whether clients exchange sealed records with one another, which come with the instruction and go
             out with the reply; what is sent in one such phase arrives in the next.
     """
@@ -34,6 +36,7 @@ class Phase:
     name: str
     why: str
     sums: bool = False
+    moves: bool = True
     letters: bool = False
 
 
@@ -42,8 +45,8 @@ class Aggregate:
     """What the updates of a phase came to.
 
     Args:
-        step: the combined update, by the names of the global model.
-        model: the global model after the server optimiser took the step.
+        step: the combined update; in a phase that moves the global model, by the names of its tensors.
+        model: the global model after the server optimiser took the step; empty where the phase moves none.
         weights: w_i of those who contributed.
     """
 
@@ -177,6 +180,6 @@ def server_method(name: str) -> ServerMethod:
     module = f"server.methods.{name}"
     if name == "registry" or importlib.util.find_spec(module) is None:
         raise ConfigError(
-            f"method '{name}' is unknown; use isolated, centralised, fedavg, dance, fedc4 or da_dfgas"
+            f"method '{name}' is unknown; use isolated, centralised, fedavg, dance, fedc4, da_dfgas or fedgc"
         )
     return cast(ServerMethod, importlib.import_module(module).METHOD)

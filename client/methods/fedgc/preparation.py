@@ -1,0 +1,118 @@
+"""What a client of FedGC condenses and scores by: its features, and the labels that may be learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from client.condense.pseudo_labels import with_pseudo_labels
+from client.state import Remembered
+from client.train.examples import Examples
+from common.errors import ProtocolError
+from common.fedgc import TEACHER, initial_teacher
+from common.graph import Graph
+from common.models.backbone import Backbone
+from common.models.parameters import load_parameters
+from common.wire.records import Instruction
+
+if TYPE_CHECKING:
+    from client.session import Session
+
+NAME = "prepared"
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What follows from the site's data and the self-trained model, the same in all later rounds.
+
+    Args:
+        x: features of every node, by which it is condensed, fine-tuned and scored.
+        y: labels that may be learned; −1 elsewhere.
+        labelled: training nodes, and those with a pseudo-label.
+    """
+
+    x: Float[Tensor, "nodes dim"]
+    y: Int[Tensor, " nodes"]
+    labelled: Bool[Tensor, " nodes"]
+
+    def graph(self, session: Session) -> Graph:
+        """The graph that training may see, with these features and labels."""
+        return replace(session.training_graph, x=self.x, y=self.y, train_mask=self.labelled)
+
+    def examples(self, session: Session) -> Examples:
+        """What models are fitted to."""
+        return Examples(self.x, session.training_adjacency, self.y, self.labelled)
+
+
+def exchanged(session: Session) -> Float[Tensor, "nodes dim"]:
+    """The features that take the place of X in self-training and in all that follows."""
+    return session.graph.x
+
+
+def transformed(
+    session: Session,
+    x: Float[Tensor, "nodes dim"],
+    y: Int[Tensor, " nodes"],
+    labelled: Bool[Tensor, " nodes"],
+    teacher: Backbone | None,
+) -> Float[Tensor, "nodes dim"]:
+    """The features by which nodes are condensed, fine-tuned and scored.
+
+    Args:
+        session: of the site.
+        x: as of `exchanged`.
+        y, labelled: the labels that may be learned.
+        teacher: the self-trained model; None in a run without.
+    """
+    return x
+
+
+def received_teacher(session: Session, parameters: Mapping[str, Tensor]) -> Backbone:
+    """The self-trained model with the given parameters, on the session's device."""
+    graph = session.graph
+    dimension = exchanged(session).shape[1]
+    model = session.kept(
+        "teacher", lambda: initial_teacher(session.config, dimension, graph.num_classes).to(session.device)
+    )
+    load_parameters(model, parameters)
+    return model
+
+
+def prepared(session: Session, instruction: Instruction) -> Prepared:
+    """The site's features and labels; made when the self-trained model comes, then kept on disk.
+
+    Raises:
+        ProtocolError: the site has lost them, and the model did not come again.
+    """
+    version = str(instruction.content.values.get(TEACHER, "none"))[:16]
+    if not version.isalnum():
+        raise ProtocolError(f"the fingerprint {version!r} of the self-trained model is none")
+    return session.kept(f"{NAME} {version}", lambda: _restored(session, instruction, version))
+
+
+def _restored(session: Session, instruction: Instruction, version: str) -> Prepared:
+    kept = session.derived(f"{NAME}-{version}", lambda: _made(session, instruction))
+    return Prepared(**{name: value.to(session.device) for name, value in kept.tensors.items()})
+
+
+def _made(session: Session, instruction: Instruction) -> Remembered:
+    graph, x = session.training_graph, exchanged(session)
+    parameters = instruction.content.section(TEACHER)
+    y, labelled = torch.where(graph.train_mask, graph.y, -1), graph.train_mask
+    teacher = None
+    if TEACHER in instruction.content.values:
+        if not parameters:
+            raise ProtocolError(
+                f"{session.site.name} has lost what it made of the self-trained model, which comes with the next round"
+            )
+        teacher = received_teacher(session, parameters)
+        with session.timed("pseudo-labels"), torch.no_grad():
+            logits = teacher(x, session.training_adjacency)
+            y, labelled = with_pseudo_labels(graph, logits, session.config.fedgc.confidence)
+    x = transformed(session, x, y, labelled, teacher)
+    return Remembered({"x": x, "y": y, "labelled": labelled}, {})

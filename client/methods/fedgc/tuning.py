@@ -1,0 +1,66 @@
+"""A received model fitted to a client's own graph, as far as its validation nodes find it better."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn import functional
+
+from client.methods.fedgc.preparation import Prepared
+from client.train.optimisation import optimiser
+from common.models.backbone import Backbone
+from common.models.parameters import Parameters, load_parameters, parameters_of
+from common.randomness import torch_generator
+
+if TYPE_CHECKING:
+    from client.session import Session
+
+
+def fine_tune(session: Session, model: Backbone, prepared: Prepared, round_number: int) -> None:
+    """Some steps of Adam on labelled nodes, in place; the model of the best step on validation nodes stays.
+
+    The received model is one of those. The better accuracy decides, then the lower cross-entropy, then the fewer
+    steps. Without validation nodes the last step stands; without training nodes nothing moves.
+
+    Args:
+        session: of the client.
+        model: changed in place.
+        prepared: features and labels of the site.
+        round_number: of dropout.
+    """
+    settings, examples = session.config.fedgc, prepared.examples(session)
+    if not bool(session.training_graph.train_mask.any()):
+        return
+    judges = session.graph.val_mask
+    chooses = bool(judges.any())
+    generator = torch_generator(
+        session.config.seed, round_number, session.site.name, "fine-tuning", device=session.device
+    )
+    labels = examples.y[examples.mask]
+    stepper = optimiser(model.parameters(), "adam", settings.fine_tune_rate, 0.0, settings.weight_decay)
+    best: tuple[float, float] | None = None
+    found: Parameters = {}
+    with session.timed("fine-tune"):
+        for step in range(settings.fine_tune_steps + 1):
+            if step:
+                stepper.zero_grad(set_to_none=True)
+                logits = model(examples.x, examples.adjacency, generator)
+                functional.cross_entropy(logits[examples.mask], labels).backward()
+                stepper.step()
+            if chooses:
+                score = judged(session, model, prepared)
+                if best is None or score > best:
+                    best, found = score, parameters_of(model)
+    if chooses:
+        load_parameters(model, found)
+
+
+@torch.no_grad()
+def judged(session: Session, model: Backbone, prepared: Prepared) -> tuple[float, float]:
+    """Accuracy on the validation nodes, and minus the cross-entropy there."""
+    graph = session.graph
+    logits = model(prepared.x, session.adjacency)[graph.val_mask]
+    labels = graph.y[graph.val_mask]
+    accuracy = (logits.argmax(1) == labels).double().mean()
+    return float(accuracy), -float(functional.cross_entropy(logits, labels))

@@ -1,0 +1,160 @@
+"""The condensed graph on the server: how it begins, and how it moves with what a round's sums came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from common.config import RunConfig
+from common.fedgc import COUNTS, FEATURES, GRADIENT, LABELLED, NODES, SQUARES, TRAINED
+from common.models.backbone import Backbone
+from common.randomness import derive_seed, torch_generator
+from common.synthetic.adjacency import LinkNetwork, link_network
+from common.synthetic.condensed import Condensed
+from common.synthetic.gradients import initial_weights
+from common.synthetic.initial import gaussian_features
+from common.synthetic.labels import condensed_labels, condensed_size
+from common.synthetic.learner import Learner, Pace
+from common.synthetic.student import student
+
+LEAST_DEVIATION = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over the nodes of all clients that contributed.
+
+    Args:
+        gradients: of each weight of the matching model, over the labelled nodes of each class.
+        counts: labelled nodes behind these, by class.
+        labelled: all labelled nodes, pseudo-labelled ones included, by class.
+        trained: training nodes, by class.
+        nodes: all nodes.
+        features, squares: over the labelled nodes behind the gradients; None where they were not asked for.
+    """
+
+    gradients: tuple[Float[Tensor, "classes ..."], ...]
+    counts: Float[Tensor, " classes"]
+    labelled: Int[Tensor, " classes"]
+    trained: Int[Tensor, " classes"]
+    nodes: int
+    features: Float[Tensor, " dim"] | None = None
+    squares: Float[Tensor, " dim"] | None = None
+
+    @classmethod
+    def of(cls, step: Mapping[str, Tensor], scale: float) -> Sums:
+        """From the mean of what clients sent.
+
+        Args:
+            step: by the names of `common.fedgc`.
+            scale: by which the mean is multiplied to be a sum again.
+        """
+        total = {name: value.double() * scale for name, value in step.items()}
+        places = sorted(int(name.removeprefix(f"{GRADIENT}/")) for name in total if name.startswith(GRADIENT))
+        return cls(
+            tuple(total[f"{GRADIENT}/{place}"] for place in places),
+            # Sums of fixed-point numbers miss whole ones by a little.
+            total[COUNTS].round(),
+            total[LABELLED].round().long(),
+            total[TRAINED].round().long(),
+            round(float(total[NODES])),
+            total.get(FEATURES),
+            total.get(SQUARES),
+        )
+
+    @property
+    def matched(self) -> Bool[Tensor, " classes"]:
+        """The classes that have a gradient."""
+        return self.counts > 0
+
+    def gradient(self) -> tuple[Float[Tensor, "classes ..."], ...]:
+        """∇L_c = Σ_j n_j(c) / n(c) ∇L_j,c (Eq. 3); 0 for classes that are not matched."""
+        by = self.counts.clamp_min(1)
+        return tuple((value / by.view(-1, *[1] * (value.dim() - 1))).float() for value in self.gradients)
+
+
+def begun(sums: Sums, config: RunConfig) -> dict[str, Tensor]:
+    """The tensors of a condensed graph before the first step: Y' by the training nodes, X' from a Gaussian.
+
+    X' has the mean and the deviation of the clients' labelled nodes, of which the server knows no single one.
+    """
+    assert sums.features is not None
+    assert sums.squares is not None
+    behind = sums.counts.sum().clamp_min(1)
+    mean = sums.features / behind
+    deviation = (sums.squares / behind - mean**2).clamp_min(0).sqrt()
+    if not bool((deviation > 0).any()):
+        deviation = torch.full_like(deviation, LEAST_DEVIATION)
+    y = condensed_labels(sums.trained, condensed_size(sums.nodes, config.ratio))
+    generator = torch_generator(config.seed, "condensed features")
+    x = gaussian_features(mean.float(), deviation.float(), y.numel(), generator)
+    links = {}
+    if config.fedgc.links == "learned":
+        network = link_network(
+            mean.numel(), config.fedgc.hidden, torch_generator(config.seed, "condensed links")
+        )
+        links = {f"links.{name}": value.detach().clone() for name, value in network.named_parameters()}
+    start = {"x": x, "y": y, "matched": torch.tensor(0), "deviation": deviation.mean().float()}
+    return {**start, **links}
+
+
+def learner(tensors: Mapping[str, Tensor], config: RunConfig) -> Learner:
+    """The condensed graph in the course of learning, from its tensors."""
+    settings, x = config.fedgc, tensors["x"]
+    links = LinkNetwork(x.shape[1], settings.hidden) if settings.links == "learned" else None
+    pace = Pace(
+        settings.distance,
+        settings.feature_steps,
+        settings.adjacency_steps,
+        settings.feature_rate * float(tensors["deviation"]),
+        settings.adjacency_rate,
+    )
+    found = Learner(x, tensors["y"], links, pace)
+    found.restore(tensors)
+    return found
+
+
+def moved(tensors: Mapping[str, Tensor], sums: Sums, theta: int, config: RunConfig) -> dict[str, Tensor]:
+    """The tensors of the condensed graph after the steps of a round.
+
+    Args:
+        tensors: before it.
+        sums: of the round.
+        theta: seed of its matching model.
+        config: of the run.
+    """
+    settings, classes = config.fedgc, sums.counts.numel()
+    weights = initial_weights(
+        settings.matching_model,
+        tensors["x"].shape[1],
+        settings.hidden,
+        classes,
+        torch.Generator().manual_seed(theta),
+    )
+    graph, wanted, shares = learner(tensors, config), sums.gradient(), sums.matched.float()
+    for _ in range(settings.steps):
+        graph.match(weights, wanted, shares)
+    return {**graph.tensors(), "deviation": tensors["deviation"]}
+
+
+def as_it_stands(tensors: Mapping[str, Tensor], config: RunConfig) -> Condensed:
+    """The condensed graph that would be released now."""
+    return learner(tensors, config).result(config.fedgc.threshold)
+
+
+def taught(graph: Condensed, classes: int, config: RunConfig) -> Backbone:
+    """The model that a condensed graph makes of the run's backbone; the same initial values in every round."""
+    settings = config.fedgc
+    return student(
+        graph,
+        config.model,
+        classes,
+        settings.model_steps,
+        settings.model_rate,
+        settings.weight_decay,
+        derive_seed(config.seed, "student"),
+    )

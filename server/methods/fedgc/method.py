@@ -1,0 +1,199 @@
+"""The server of FedGC (papers/fedgc.txt): it averages the model of self-training, then learns one condensed graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from common.config import RunConfig
+from common.fedgc import (
+    CONDENSE_PHASE,
+    CONDENSED,
+    COUNTS,
+    FEATURES,
+    GRADIENT,
+    GRAPH,
+    LABELLED,
+    MATCHED,
+    MOMENTS,
+    NODES,
+    SQUARES,
+    TEACHER,
+    THETA,
+    TRAIN_PHASE,
+    TRAINED,
+    TUNED,
+    UNIT,
+    initial_teacher,
+)
+from common.fedgc_stages import is_scored, teaches, teaching_rounds
+from common.models.assembly import initial_backbone
+from common.models.parameters import Parameters, fingerprint, parameters_of
+from common.randomness import derive_seed
+from common.synthetic.gradients import initial_weights
+from common.wire.records import Content, Reply, prefixed
+from server.methods.fedavg import FedAvg
+from server.methods.fedgc.condensation import Sums, as_it_stands, begun, moved, taught
+from server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
+
+TEACH = Phase(TRAIN_PHASE, "clients score and train the model of self-training", sums=True)
+CONDENSE = Phase(
+    CONDENSE_PHASE,
+    "clients score the model of the condensed graph, and tell sums of gradients by class",
+    sums=True,
+    moves=False,
+)
+GRAPH_TENSORS = "condensed"
+
+
+class FedGC(FedAvg):
+    """Phases: `train` in the rounds of self-training, `condense` in all others.
+
+    State: "model/", which is scored: the self-trained one, then that of the condensed graph; "teacher/", the
+    self-trained model when it is ready; "condensed/", all that the condensed graph needs to be learned further. In
+    the values, `round` is the last complete one, `matched` which classes have enough labelled nodes in all,
+    `prepared` the clients that have made what they need of the self-trained model, `classes` their number.
+    """
+
+    condenses = True
+    kinds: Mapping[str, Kind] = {
+        **FedAvg.kinds,
+        "update": Kind(
+            "in self-training, the difference of the model after local training; then sums over the labelled nodes "
+            "of a class: gradients, counts, at the beginning features and their squares"
+        ),
+        TEACHER: Kind("the self-trained model, or its fingerprint"),
+        THETA: Kind("the seed of a matching model"),
+        MATCHED: Kind("which classes have enough labelled nodes in all"),
+        MOMENTS: Kind("whether sums of features are asked for"),
+    }
+
+    def phases(self, round_number: int, config: RunConfig) -> tuple[Phase, ...]:
+        return (TEACH if teaches(round_number, config) else CONDENSE,)
+
+    def releasable(self, round_number: int, config: RunConfig) -> bool:
+        """The self-trained model is not what a run releases."""
+        return not teaches(round_number, config)
+
+    def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
+        # A fine-tuned model is at least as good on validation, and the first of equals counts.
+        tuned = (TUNED,) if config.fedgc.fine_tune_steps else ()
+        return (*tuned, CONDENSED, GRAPH)
+
+    def initial(self, agreement: Agreement, config: RunConfig) -> Parameters:
+        classes = len(agreement.classes)
+        if teaching_rounds(config):
+            return parameters_of(initial_teacher(config, agreement.dimension, classes))
+        return parameters_of(initial_backbone(config.model, agreement.dimension, classes, config.seed))
+
+    def begin(self, agreement: Agreement, config: RunConfig) -> ServerState:
+        theta = initial_weights(
+            config.fedgc.matching_model,
+            agreement.dimension,
+            config.fedgc.hidden,
+            len(agreement.classes),
+            torch.Generator(),
+        )
+        values = {
+            "round": 0,
+            "matched": None,
+            "prepared": [],
+            "classes": len(agreement.classes),
+            "dimension": agreement.dimension,
+            "theta": [list(weight.shape) for weight in theta],
+        }
+        return ServerState(super().begin(agreement, config).tensors, values)
+
+    def instruct(
+        self, state: ServerState | None, phase: Phase, client: str | None, config: RunConfig
+    ) -> Content:
+        number = state.values["round"] + 1 if state else 1
+        if teaches(number, config):
+            return Content(prefixed("model", state.section("model")) if state else {})
+        values: dict[str, Any] = {}
+        tensors: dict[str, Tensor] = {}
+        if phase.name == CONDENSE_PHASE:
+            values[THETA] = self._theta(number, config)
+            values[MATCHED] = state.values["matched"] if state else None
+            values[MOMENTS] = state is None or not state.section(GRAPH_TENSORS)
+        if state is None:
+            return Content(tensors, values)
+        teacher = state.section(TEACHER)
+        if teacher:
+            values[TEACHER] = fingerprint(teacher)
+            if client not in state.values["prepared"]:
+                tensors |= prefixed(TEACHER, teacher)
+        if not teaches(number - 1, config) and is_scored(number - 1, config):
+            tensors |= prefixed("model", state.section("model"))
+        return Content(tensors, values)
+
+    def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
+        if phase.name != CONDENSE_PHASE:
+            return super().expected(state, phase)
+        values, classes = state.values, state.values["classes"]
+        shapes: dict[str, tuple[int, ...]] = {
+            f"{GRADIENT}/{place}": (classes, *shape) for place, shape in enumerate(values["theta"])
+        }
+        shapes |= dict.fromkeys((COUNTS, LABELLED, TRAINED), (classes,))
+        shapes[NODES] = (1,)
+        if not state.section(GRAPH_TENSORS):
+            shapes |= dict.fromkeys((FEATURES, SQUARES), (values["dimension"],))
+        return {f"update/{name}": TensorForm(shape, torch.float32) for name, shape in shapes.items()}
+
+    def combine(
+        self,
+        state: ServerState,
+        phase: Phase,
+        replies: Mapping[str, Reply],
+        aggregate: Aggregate,
+        config: RunConfig,
+    ) -> ServerState:
+        number = state.values["round"] + 1
+        values = {**state.values, "round": number}
+        if phase.name == TRAIN_PHASE:
+            tensors = dict(super().combine(state, phase, replies, aggregate, config).tensors)
+            if number == teaching_rounds(config):
+                tensors |= prefixed(TEACHER, Content(tensors).section("model"))
+            return ServerState(tensors, values)
+        # Who did not answer may have lost what it made of the self-trained model, and gets it again.
+        values["prepared"] = sorted(replies)
+        if not aggregate.step:
+            return ServerState(self._without_sums(state, config), values)
+        sums = Sums.of(aggregate.step, contributors(aggregate, replies, config))
+        graph = state.section(GRAPH_TENSORS) or begun(sums, config)
+        graph = moved(graph, sums, self._theta(number, config), config)
+        values["matched"] = (sums.labelled >= config.fedgc.min_class_count).tolist()
+        model = state.section("model")
+        if is_scored(number, config):
+            model = parameters_of(taught(as_it_stands(graph, config), values["classes"], config))
+        return ServerState(
+            {
+                **prefixed("model", model),
+                **prefixed(TEACHER, state.section(TEACHER)),
+                **prefixed(GRAPH_TENSORS, graph),
+            },
+            values,
+        )
+
+    def _without_sums(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+        """The tensors where no sum came; before there is a condensed graph, an untrained model is scored."""
+        if state.section(GRAPH_TENSORS):
+            return state.tensors
+        values = state.values
+        fresh = initial_backbone(config.model, values["dimension"], values["classes"], config.seed)
+        return {**state.tensors, **prefixed("model", parameters_of(fresh))}
+
+    def _theta(self, round_number: int, config: RunConfig) -> int:
+        return derive_seed(config.seed, round_number, "matching model")
+
+
+def contributors(aggregate: Aggregate, replies: Mapping[str, Reply], config: RunConfig) -> float:
+    """What makes a sum over nodes of the mean that came: the training nodes behind it, or the clients by their unit."""
+    if config.aggregation.weights == "samples":
+        return float(
+            sum(replies[client].content.values["sizes"]["train_nodes"] for client in aggregate.weights)
+        )
+    return len(aggregate.weights) / UNIT
