@@ -20,6 +20,7 @@ from client.site import Site
 from client.state import StateStore
 from common.config import RunConfig
 from common.models.parameters import fingerprint
+from common.secure.upload import Layout
 from common.wire.codec import Parcel, decode_reply
 from common.wire.records import Reply
 from deploy.inprocess import InProcessGrid
@@ -28,11 +29,20 @@ from server.rounds import Rounds
 from server.tracking.rows import Summary
 from server.tracking.run_directory import RunDirectory
 
+CONTRIBUTING = ("train", "condense")
+"""Phases whose updates are the outcome of clients' own work."""
 QUICK = {
     "condenser.outer-loops": 2,
     "condenser.inner-loops": 4,
     "condenser.expert-steps": 30,
     "condenser.hidden": 8,
+}
+QUICK_FEDGC = {
+    "fedgc.self-training-rounds": 1,
+    "fedgc.confidence": 0.4,
+    "fedgc.hidden": 8,
+    "fedgc.model-steps": 20,
+    "fedgc.fine-tune-steps": 3,
 }
 METHODS: dict[str, dict[str, Any]] = {
     "isolated": {"method": "isolated"},
@@ -112,6 +122,29 @@ METHODS: dict[str, dict[str, Any]] = {
         "dadfgas.personal": False,
         "aggregation.statistics": "previous",
         "privacy.secure-aggregation": True,
+    },
+    "fedgc": {"method": "fedgc", **QUICK_FEDGC},
+    "fedgc, without self-training, linear": {
+        "method": "fedgc",
+        **QUICK_FEDGC,
+        "fedgc.self-training": False,
+        "fedgc.matching-model": "sgc",
+        "fedgc.links": "none",
+        "fedgc.fine-tune-steps": 0,
+    },
+    "fedgc, cosine, inductive, secure": {
+        "method": "fedgc",
+        **QUICK_FEDGC,
+        "fedgc.distance": "cosine",
+        "train.inductive": True,
+        "privacy.secure-aggregation": True,
+    },
+    "fedgc, secure and hidden": {
+        "method": "fedgc",
+        **QUICK_FEDGC,
+        "privacy.secure-aggregation": True,
+        "privacy.hide-statistics": True,
+        "aggregation.weights": "uniform",
     },
     "fedavg, central privacy": {
         "method": "fedavg",
@@ -219,11 +252,11 @@ class Finished:
     def contributions(self, rounds: int) -> dict[tuple[int, str], Any]:
         """All that the clients' training said in the first rounds: updates, losses, condensation.
 
-        Of an upload under masks it is the vector before they came on, without the scores that are hidden with it.
+        Of an upload under masks it is the weighed update and its two scalars before they came on.
         """
         told = {}
         for reply in self.replies:
-            if reply.phase == "train" and reply.round <= rounds:
+            if reply.phase in CONTRIBUTING and reply.round <= rounds:
                 parts = {
                     name: value
                     for name, value in reply.content.tensors.items()
@@ -231,7 +264,7 @@ class Finished:
                 }
                 vector = self.masked.get((reply.round, reply.client))
                 if vector is not None:
-                    parts["before masking"] = torch.from_numpy(vector[: self.weighed])
+                    parts["before masking"] = torch.from_numpy(vector)
                 values = reply.content.values
                 told[reply.round, reply.client] = (
                     fingerprint(parts),
@@ -239,12 +272,6 @@ class Finished:
                     values.get("condensation"),
                 )
         return told
-
-    @property
-    def weighed(self) -> int:
-        """Coordinates of the weighed update and of its two scalars in an upload under masks."""
-        model = [value for name, value in self.state.items() if name.startswith("model/")]
-        return sum(value.numel() for value in model) + 2
 
 
 Federate = Callable[..., Finished]
@@ -280,19 +307,25 @@ def federate(tmp_path_factory: pytest.TempPathFactory) -> Federate:
         parcels: list[Parcel] = []
         grid = InProcessGrid(sessions[::-1] if reverse else sessions, tap=parcels.append)
         masked: dict[tuple[int, str], np.ndarray] = {}
-        mask = Member.mask
+        mask, vector_of, weighed = Member.mask, Layout.vector, [0]
+
+        def sized(layout: Layout, *rest: Any) -> np.ndarray:
+            # Scores and the like come after the update and its two scalars.
+            weighed[0] = layout.update_size + 2
+            return vector_of(layout, *rest)
 
         def noted(member: Member, index: int, vector: np.ndarray, *rest: Any) -> np.ndarray:
             _, occasion, *_ = rest
             number, phase = occasion.removeprefix("round ").split(", ")
-            if phase == "train":  # a method may sum what it hides in other phases, too
-                masked[int(number), member.name] = vector.copy()
+            if phase in CONTRIBUTING:  # a method may sum what it hides in other phases, too
+                masked[int(number), member.name] = vector[: weighed[0]].copy()
             return mask(member, index, vector, *rest)
 
         with pytest.MonkeyPatch.context() as patch:
             # The report has tests of its own and takes longer than a run of this size.
             patch.setattr("server.conclusion.write_report", lambda runs, out: None)
             patch.setattr(Member, "mask", noted)
+            patch.setattr(Layout, "vector", sized)
             # Noise that nobody can draw again would hide whether all else is the same in two runs.
             patch.setattr("server.rounds.entropy_generator", lambda: np.random.default_rng(0).bytes)
             rounds = Rounds(grid, config, RunDirectory(place / "run"), LineProgress())

@@ -41,7 +41,9 @@ def test_there_is_one_complete_row_a_round(finished: Finished) -> None:
         assert not row["empty"]
         assert (row["clients_ok"], row["clients_failed"]) == (finished.config.clients, 0)
         condensed = row["effective_ratio"]
-        told = condenses(finished.config) and not finished.config.privacy.hide_statistics
+        # With fedgc the server condenses, and no client trains on fewer nodes than it has.
+        told = condenses(finished.config) and finished.config.method != "fedgc"
+        told = told and not finished.config.privacy.hide_statistics
         assert 0 < condensed <= 1 if told else condensed is None
 
 
@@ -137,7 +139,7 @@ def test_the_same_seed_gives_the_same_bits_in_any_order_of_clients(
 
 
 def test_another_seed_gives_other_parameters(finished: Finished, method: Method, federate: Federate) -> None:
-    other = federate(method, seed=1, rounds=1)
+    other = federate(method, seed=1, rounds=2)
     mine, theirs = finished.contributions(1), other.contributions(1)
     assert mine.keys() == theirs.keys()
     assert all(mine[key] != theirs[key] for key in mine)
