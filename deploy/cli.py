@@ -19,6 +19,7 @@ from deploy.commands.exporting import export
 from deploy.commands.pinning import identity
 from deploy.commands.predicting import predict
 from deploy.commands.running import demo, simulate, up
+from deploy.commands.training import train_on
 from deploy.commands.watching import status
 
 
@@ -57,6 +58,7 @@ for command in (
 ):
     app.command()(command)
 app.command("settings")(list_settings)
+app.command("train-on")(train_on)
 
 
 def main() -> None:

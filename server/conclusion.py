@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from common.config import RunConfig
+from common.fedgc_stages import teaching_rounds
 from common.models.parameters import fingerprint
 from common.neighbours import GENERATOR
 from server.ledger import Traffic
@@ -18,6 +19,7 @@ from server.methods.registry import ServerMethod, condenses
 from server.report.page import write_report
 from server.standing import Standing
 from server.strategies.accounting import spent
+from server.tracking.condensed_release import CondensedCard, write_condensed
 from server.tracking.model_card import write_model_card
 from server.tracking.release import card_digest, released_settings
 from server.tracking.rows import RoundRow, Summary
@@ -47,6 +49,8 @@ def conclude(
             **released_settings(config),
         }
         directory.write_model(standing.best, {**card, "digest": card_digest(card)})
+    if standing.best_condensed:
+        write_condensed(directory.path, standing.best_condensed, condensed_card(config, standing))
     if standing.state is not None:
         for name, text in method.documents(standing.state).items():
             directory.write_document(name, text)
@@ -54,6 +58,21 @@ def conclude(
     write_model_card(directory)
     write_report([directory.path], directory.path / "report.html")
     return summary
+
+
+def condensed_card(config: RunConfig, standing: Standing) -> CondensedCard:
+    """What the released condensed graph is."""
+    assert standing.agreement is not None
+    assert standing.best_round is not None
+    return CondensedCard(
+        round=standing.best_round,
+        rounds=standing.best_round - teaching_rounds(config),
+        ratio=config.ratio,
+        classes=standing.agreement.classes,
+        dimension=standing.agreement.dimension,
+        features=standing.agreement.features,
+        settings=released_settings(config),
+    )
 
 
 def summarise(

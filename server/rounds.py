@@ -285,6 +285,7 @@ class Rounds:
                 self.method.released(standing.state),
                 choose=self.config.privacy.dp.mode == "off",
                 releasable=self.method.releasable(row.round, self.config),
+                condensed=self.method.condensed(standing.state, self.config),
             )
         rows = client_rows(
             row.round,

@@ -35,6 +35,7 @@ class Standing:
         weights, failures: by client, of that round.
         best_round, best_val, best: round, pooled validation accuracy and model with the best validation.
         best_path: the way of scoring by which that model was best.
+        best_condensed: the condensed graph behind it; empty where there is none.
         best_reliability: calibration bins of that model, by subset.
         tokens: of the encoder and the language model, summed over clients.
         memory: what the server optimiser knows.
@@ -57,6 +58,7 @@ class Standing:
     best_val: float = -1.0
     best: Mapping[str, Tensor] = field(default_factory=dict)
     best_path: str | None = None
+    best_condensed: Mapping[str, Tensor] = field(default_factory=dict)
     best_reliability: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     tokens: dict[str, int] = field(default_factory=dict)
     memory: Mapping[str, Tensor] = field(default_factory=dict)
@@ -72,6 +74,7 @@ class Standing:
         model: Mapping[str, Tensor],
         choose: bool = True,
         releasable: bool = True,
+        condensed: Mapping[str, Tensor] | None = None,
     ) -> None:
         """Keep the model of a round if it is better on validation than all before; test plays no part.
 
@@ -83,7 +86,7 @@ class Standing:
         unchosen = not choose or (val is None and self.best_val < 0)
         if unchosen or (val is not None and val > self.best_val):
             self.best_round, self.best = round_number, dict(model)
-            self.best_path = scores.path
+            self.best_path, self.best_condensed = scores.path, dict(condensed or {})
             subsets = {"val": scores.val, "test": scores.test}
             self.best_reliability = {
                 subset: [vars(part) for part in tally.reliability] for subset, tally in subsets.items()
@@ -105,6 +108,7 @@ class Standing:
         tensors = {
             **prefixed("state", self.state.tensors),
             **prefixed("best", self.best),
+            **prefixed("best_condensed", self.best_condensed),
             **prefixed("memory", self.memory),
             **prefixed("letters", {str(place): _bytes(letter) for place, letter in enumerate(waiting)}),
         }
@@ -172,6 +176,7 @@ class Standing:
             best_val=values["best_val"],
             best=tensors.section("best"),
             best_path=values["best_path"],
+            best_condensed=tensors.section("best_condensed"),
             best_reliability=values.get("best_reliability", {}),
             tokens=values["tokens"],
             memory=tensors.section("memory"),

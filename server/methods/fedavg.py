@@ -82,6 +82,9 @@ class FedAvg:
     def released(self, state: ServerState) -> Mapping[str, Tensor]:
         return state.section("average") or state.section("model")
 
+    def condensed(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+        return {}
+
     def documents(self, state: ServerState) -> Mapping[str, str]:
         return {}
 

@@ -53,6 +53,9 @@ class Isolated:
     def released(self, state: ServerState) -> Mapping[str, Tensor]:
         return {}
 
+    def condensed(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+        return {}
+
     def documents(self, state: ServerState) -> Mapping[str, str]:
         return {}
 

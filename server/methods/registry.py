@@ -161,6 +161,10 @@ class ServerMethod(Protocol):
         """The model that is scored and released; empty if models stay with the clients."""
         ...
 
+    def condensed(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+        """The condensed graph behind the model that is scored, as it is released; empty where there is none."""
+        ...
+
     def documents(self, state: ServerState) -> Mapping[str, str]:
         """What the method adds to the directory of a finished run: texts by their relative paths."""
         ...

@@ -10,7 +10,13 @@ from torch.nn import functional
 
 from client.condense.class_sums import feature_sums, gradient_sums, told_counts
 from client.condense.synthetic.sampling import ClassSampler
-from client.methods.fedgc.preparation import Prepared, exchanged, prepared, received_teacher
+from client.methods.fedgc.preparation import (
+    Prepared,
+    exchanged,
+    prepared,
+    prepared_by,
+    received_teacher,
+)
 from client.methods.fedgc.tuning import fine_tune
 from client.prediction.outcome import Prediction, load_released
 from client.train.classifier import fresh_backbone, train_backbone
@@ -77,10 +83,12 @@ class FedGC:
         return Content(tensors, values)
 
     def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
-        """By the released model on the features of the folder."""
-        model = load_released(fresh_backbone(session), released)
+        """By the released model; with fine-tuning it is first fitted to the folder, where that has training nodes."""
+        model, ready = load_released(fresh_backbone(session), released), prepared_by(session, {})
+        if released.path == TUNED:
+            fine_tune(session, model, ready, released.round)
         with torch.no_grad():
-            return Prediction(model(exchanged(session), session.adjacency))
+            return Prediction(model(ready.x, session.adjacency))
 
 
 class Work:

@@ -84,7 +84,7 @@ def received_teacher(session: Session, parameters: Mapping[str, Tensor]) -> Back
 
 
 def prepared(session: Session, instruction: Instruction) -> Prepared:
-    """The site's features and labels; made when the self-trained model comes, then kept on disk.
+    """The site's features and labels in a run; made when the self-trained model comes, then kept on disk.
 
     Raises:
         ProtocolError: the site has lost them, and the model did not come again.
@@ -92,27 +92,29 @@ def prepared(session: Session, instruction: Instruction) -> Prepared:
     version = str(instruction.content.values.get(TEACHER, "none"))[:16]
     if not version.isalnum():
         raise ProtocolError(f"the fingerprint {version!r} of the self-trained model is none")
-    return session.kept(f"{NAME} {version}", lambda: _restored(session, instruction, version))
 
-
-def _restored(session: Session, instruction: Instruction, version: str) -> Prepared:
-    kept = session.derived(f"{NAME}-{version}", lambda: _made(session, instruction))
-    return Prepared(**{name: value.to(session.device) for name, value in kept.tensors.items()})
-
-
-def _made(session: Session, instruction: Instruction) -> Remembered:
-    graph, x = session.training_graph, exchanged(session)
-    parameters = instruction.content.section(TEACHER)
-    y, labelled = torch.where(graph.train_mask, graph.y, -1), graph.train_mask
-    teacher = None
-    if TEACHER in instruction.content.values:
-        if not parameters:
+    def made() -> Remembered:
+        parameters = instruction.content.section(TEACHER)
+        if TEACHER in instruction.content.values and not parameters:
             raise ProtocolError(
                 f"{session.site.name} has lost what it made of the self-trained model, which comes with the next round"
             )
-        teacher = received_teacher(session, parameters)
+        return Remembered(vars(prepared_by(session, parameters)), {})
+
+    def restored() -> Prepared:
+        kept = session.derived(f"{NAME}-{version}", made)
+        return Prepared(**{name: value.to(session.device) for name, value in kept.tensors.items()})
+
+    return session.kept(f"{NAME} {version}", restored)
+
+
+def prepared_by(session: Session, parameters: Mapping[str, Tensor]) -> Prepared:
+    """The site's features and labels, by the parameters of the self-trained model; empty in a run without."""
+    graph, x = session.training_graph, exchanged(session)
+    y, labelled = torch.where(graph.train_mask, graph.y, -1), graph.train_mask
+    teacher = received_teacher(session, parameters) if parameters else None
+    if teacher is not None:
         with session.timed("pseudo-labels"), torch.no_grad():
             logits = teacher(x, session.training_adjacency)
             y, labelled = with_pseudo_labels(graph, logits, session.config.fedgc.confidence)
-    x = transformed(session, x, y, labelled, teacher)
-    return Remembered({"x": x, "y": y, "labelled": labelled}, {})
+    return Prepared(transformed(session, x, y, labelled, teacher), y, labelled)

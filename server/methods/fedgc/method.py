@@ -178,6 +178,13 @@ class FedGC(FedAvg):
             values,
         )
 
+    def condensed(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+        graph = state.section(GRAPH_TENSORS)
+        if not graph:
+            return {}
+        teacher = prefixed(TEACHER, state.section(TEACHER))
+        return {**prefixed("graph", as_it_stands(graph, config).tensors), **teacher}
+
     def _without_sums(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
         """The tensors where no sum came; before there is a condensed graph, an untrained model is scored."""
         if state.section(GRAPH_TENSORS):

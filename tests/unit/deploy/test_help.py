@@ -27,6 +27,7 @@ COMMANDS = (
     "doctor",
     "settings",
     "demo",
+    "train-on",
 )
 
 

@@ -1,0 +1,52 @@
+"""The command that trains on a released condensed graph: train-on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deploy.options import Debug
+
+
+def train_on(
+    condensed: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CONDENSED",
+            help="A condensed.safetensors, or the run directory of fedgc that holds one.",
+            show_default=False,
+        ),
+    ],
+    backbone: Annotated[str, typer.Option(help="Family of the model: gcn, sage, gat, tagcn or mlp.")] = "gcn",
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of nodes and edges to fit the model to, and to score it on."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="New folder for the model, as `fedtag predict` reads it.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of initial values and dropout.", min=0)] = 0,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder of encoded texts. [default: FEDTAG_CACHE, or ~/.cache/fedtag]"),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0, ...")] = "auto",
+    debug: Debug = False,
+) -> None:
+    """Train a model on the condensed graph that a federation released.
+
+    Reads the graph and, with --data, a folder that need not have been in any training: the model is scored there as
+    it is and, if there are training nodes, after some steps on them, of which validation nodes choose the best. Its
+    test nodes are scored alone. Writes the model of the graph with --out, and nothing in the folder; `fedtag predict`
+    then takes the same steps.
+
+    Example: `fedtag train-on runs/fedgc-cora-1/condensed.safetensors --backbone sage --data /data/hospital-a`
+    """
+    from deploy import condensed_training
+
+    trained = condensed_training.train_on(condensed, backbone, data, seed, device, cache, debug)
+    if out is not None:
+        condensed_training.write_trained(trained, out)
+    condensed_training.show_trained(trained, out)

@@ -1,0 +1,163 @@
+"""The condensed graph that a run releases: condensed.safetensors, which carries its card, and the card for people."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import safetensors
+import safetensors.torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import Tensor
+
+from common.config import RunConfig, flatten
+from common.errors import ConfigError, RunError
+from common.models.parameters import fingerprint
+from common.synthetic.condensed import Condensed
+from common.wire.records import Content
+from server.tracking.durable_files import encoded, json_text, write_atomically
+
+FILE = "condensed.safetensors"
+CARD = "condensed.md"
+HEADER = "fedtag"
+GRAPH = "graph"
+TEACHER = "teacher"
+
+
+class CondensedCard(BaseModel):
+    """What must be known of a condensed graph to train on it.
+
+    Args:
+        round: after which it was taken.
+        rounds: of condensation behind it.
+        ratio: condensed nodes over nodes.
+        classes: names by the values of y.
+        dimension: of the features.
+        features: where the clients' features come from.
+        settings: of the run, as far as they decide what the graph means: tables of `released_settings`.
+        digest: of the entries above and of all tensors.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    round: Annotated[int, Field(ge=1)]
+    rounds: Annotated[int, Field(ge=1)]
+    ratio: Annotated[float, Field(gt=0, le=1)]
+    classes: Annotated[tuple[str, ...], Field(min_length=1)]
+    dimension: Annotated[int, Field(ge=1)]
+    features: str
+    settings: dict[str, Any]
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class CondensedRelease:
+    """A released condensed graph.
+
+    Args:
+        card: what its file says of it.
+        config: defaults, but for the settings that decide what the graph means.
+        graph: the condensed graph.
+        teacher: parameters of the self-trained model; empty where there was none.
+    """
+
+    card: CondensedCard
+    config: RunConfig
+    graph: Condensed
+    teacher: Mapping[str, Tensor]
+
+
+def write_condensed(folder: Path, tensors: Mapping[str, Tensor], card: CondensedCard) -> Path:
+    """Write both files of a condensed graph.
+
+    Args:
+        folder: exists.
+        tensors: "graph/..." of `Condensed.tensors`, and "teacher/..." of the self-trained model.
+        card: its digest is made here.
+    """
+    owned = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    card = card.model_copy(update={"digest": digest(card, owned)})
+    entries = json_text(card.model_dump(), FILE)
+    write_atomically(folder / FILE, safetensors.torch.save(owned, metadata={HEADER: entries}))
+    write_atomically(folder / CARD, encoded(card_text(card, owned)))
+    return folder / FILE
+
+
+def read_condensed(path: Path) -> CondensedRelease:
+    """The condensed graph of a file, or of the run directory that holds one.
+
+    Raises:
+        RunError: there is none, or it is damaged, changed or of another version.
+    """
+    file = path / FILE if path.is_dir() else path
+    if not file.is_file():
+        raise RunError(
+            f"{file} does not exist; name the {FILE} of a finished run of fedgc, or its run directory"
+        )
+    try:
+        with safetensors.safe_open(file, framework="pt") as opened:
+            entries = json.loads((opened.metadata() or {})[HEADER])
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        card = CondensedCard.model_validate(entries)
+    except (safetensors.SafetensorError, OSError, ValueError, KeyError, ValidationError) as error:
+        raise RunError(
+            f"{file} is no condensed graph of fedtag, or is damaged ({error}); restore it"
+        ) from error
+    if digest(card, tensors) != card.digest:
+        raise RunError(f"{file} was changed: its digest is not that of its content; restore it from the run")
+    try:
+        config = RunConfig.from_flat(flatten({**card.settings, "ratio": card.ratio}))
+    except ConfigError as error:
+        raise RunError(
+            f"{file} has settings that cannot be used ({error}); use the fedtag that made it"
+        ) from error
+    content = Content(tensors)
+    graph = Condensed.from_tensors(content.section(GRAPH), copies=False)
+    return CondensedRelease(card, config, graph, content.section(TEACHER))
+
+
+def digest(card: CondensedCard, tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 (hex) of the card's entries and of all tensors; it tells accidents, not forgeries."""
+    entries = {name: value for name, value in card.model_dump(mode="json").items() if name != "digest"}
+    text = json.dumps([entries, fingerprint(tensors)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def card_text(card: CondensedCard, tensors: Mapping[str, Tensor]) -> str:
+    """The card as Markdown."""
+    content = Content(tensors)
+    graph = Condensed.from_tensors(content.section(GRAPH), copies=False)
+    counts = graph.y.bincount(minlength=len(card.classes)).tolist()
+    classes = ", ".join(f"{name} {count}" for name, count in zip(card.classes, counts, strict=True))
+    teacher = content.section(TEACHER)
+    accompanied = (
+        "The self-trained model lies in the file under `teacher/`; the clients' gradients, and with them this graph, "
+        "depend on it."
+        if teacher
+        else "No self-trained model was used."
+    )
+    return f"""# Condensed graph
+
+{graph.num_nodes} nodes and {graph.edge_index.shape[1] // 2} links that stand for the graphs of a federation in \
+training. Every node is learned; none was copied from a client.
+
+| | |
+| --- | --- |
+| Ratio r | {card.ratio:g} of all clients' nodes |
+| Taken after | round {card.round}, {card.rounds} of condensation |
+| Features | {card.dimension} numbers a node, {card.features} |
+| Nodes by class | {classes} |
+| Digest | `{card.digest[:16]}` |
+
+## What follows from this
+
+- The features are in the space of the clients' own: who trains on this graph can score nodes with features of the \
+same source. {accompanied}
+- The graph follows from gradients of labelled nodes. No membership audit of it is recorded here, so that nothing is \
+known of what it tells about who was among these nodes: do not call it safe.
+- `fedtag train-on {FILE} --backbone NAME` trains a model on it, `--data FOLDER` fits that to a folder and scores it.
+"""
