@@ -51,6 +51,31 @@ REFUSED: dict[str, tuple[Settings, str, Settings]] = {
         "set method = fedavg or fedc4",
         {"method": "fedavg"},
     ),
+    "a robust rule over sums of classes": (
+        {"method": "fedgc", "aggregation.rule": "median"},
+        "set aggregation.rule = mean, normalise = none, and weights = samples or uniform",
+        {"aggregation.rule": "mean"},
+    ),
+    "sums of classes by aware weights": (
+        {"method": "fedgc", "aggregation.weights": "distribution-aware"},
+        "fedgc sums gradients over the nodes of a class",
+        {"aggregation.weights": "samples"},
+    ),
+    "an average of models that do not move": (
+        {"method": "fedgc", "aggregation.average-decay": 0.5},
+        "which aggregation.average-decay could average",
+        {"aggregation.average-decay": 0.0},
+    ),
+    "noise on counts": (
+        {**CENTRAL, "method": "fedgc"},
+        "would put noise on the counts by which fedgc divides",
+        {"privacy.dp.mode": "off"},
+    ),
+    "no round left for condensation": (
+        {"method": "fedgc", "rounds": 5, "fedgc.self-training-rounds": 5},
+        "fedgc.self-training-rounds = 5 leave none of the 5 rounds for condensation",
+        {"fedgc.self-training": False},
+    ),
     "robust rule with aware weights": (
         {"aggregation.rule": "median", "aggregation.weights": "distribution-aware"},
         "distribution-aware weights would have no effect",

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from common.errors import DivergenceError
+from common.models.parameters import fingerprint, parameters_of
+from common.sections import ModelConfig
+from common.synthetic.condensed import Condensed
+from common.synthetic.student import student
+
+SHAPE = ModelConfig(hidden=8)
+
+
+def graph(scale: float = 1.0) -> Condensed:
+    y = torch.arange(12) % 3
+    x = torch.eye(3)[y] + 0.1 * torch.randn(12, 3, generator=torch.Generator().manual_seed(0))
+    return Condensed.without_links(scale * x, y, copies=False)
+
+
+@pytest.mark.parametrize("family", ["gcn", "sage", "gat", "tagcn", "mlp"])
+def test_every_family_learns_a_condensed_graph(family: str) -> None:
+    shape = SHAPE.model_copy(update={"backbone": family})
+    model = student(graph(), shape, 3, 100, 0.05, 5e-4, 0)
+    with torch.no_grad():
+        assert torch.equal(model(graph().x, graph().adjacency).argmax(1), graph().y)
+
+
+def test_the_seed_alone_decides() -> None:
+    one, other, third = (
+        fingerprint(parameters_of(student(graph(), SHAPE, 3, 5, 0.01, 0.0, seed))) for seed in (0, 0, 1)
+    )
+    assert one == other
+    assert one != third
+
+
+def test_divergence_names_the_loss() -> None:
+    with pytest.raises(DivergenceError, match="training on the condensed graph diverged"):
+        student(graph(float("inf")), SHAPE, 3, 2, 0.01, 0.0, 0)
