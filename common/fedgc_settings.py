@@ -18,7 +18,7 @@ class FedGCConfig(Section):
         True, description="nodes of no split that the self-trained model is sure of join the labelled ones"
     )
     self_training_rounds: Count = Field(
-        20, description="first rounds, in which the model of self-training is learned by FedAvg"
+        15, description="first rounds, in which the model of self-training is learned by FedAvg"
     )
     confidence: Fraction = Field(0.8, description="least probability of a pseudo-label")
     min_class_count: Count = Field(
@@ -27,7 +27,7 @@ class FedGCConfig(Section):
     matching_model: MatchingModel = Field(
         "gcn", description="model whose gradients are matched: of two layers, or its linear form"
     )
-    hidden: Annotated[int, Field(ge=1, le=8192)] = Field(64, description="width of the matching model")
+    hidden: Annotated[int, Field(ge=1, le=8192)] = Field(32, description="width of the matching model")
     distance: Distance = Field(
         "squared", description="between gradients: squared error, or one minus the cosine of columns"
     )

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from client.condense.pseudo_labels import with_pseudo_labels
 from client.state import Remembered
-from client.train.examples import Examples
 from common.errors import ProtocolError
 from common.fedgc import TEACHER, initial_teacher
 from common.graph import Graph
@@ -43,10 +42,6 @@ class Prepared:
     def graph(self, session: Session) -> Graph:
         """The graph that training may see, with these features and labels."""
         return replace(session.training_graph, x=self.x, y=self.y, train_mask=self.labelled)
-
-    def examples(self, session: Session) -> Examples:
-        """What models are fitted to."""
-        return Examples(self.x, session.training_adjacency, self.y, self.labelled)
 
 
 def exchanged(session: Session) -> Float[Tensor, "nodes dim"]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def fine_tune(session: Session, model: Backbone, prepared: Prepared, round_number: int) -> None:
-    """Some steps of Adam on labelled nodes, in place; the model of the best step on validation nodes stays.
+    """Some steps of Adam on training nodes, in place; the model of the best step on validation nodes stays.
 
     The received model is one of those. The better accuracy decides, then the lower cross-entropy, then the fewer
     steps. Without validation nodes the last step stands; without training nodes nothing moves.
@@ -26,18 +26,18 @@ def fine_tune(session: Session, model: Backbone, prepared: Prepared, round_numbe
     Args:
         session: of the client.
         model: changed in place.
-        prepared: features and labels of the site.
+        prepared: whose features are read.
         round_number: of dropout.
     """
-    settings, examples = session.config.fedgc, prepared.examples(session)
-    if not bool(session.training_graph.train_mask.any()):
+    settings, graph, adjacency = session.config.fedgc, session.training_graph, session.training_adjacency
+    labels = graph.y[graph.train_mask]
+    if not labels.numel():
         return
     judges = session.graph.val_mask
     chooses = bool(judges.any())
     generator = torch_generator(
         session.config.seed, round_number, session.site.name, "fine-tuning", device=session.device
     )
-    labels = examples.y[examples.mask]
     stepper = optimiser(model.parameters(), "adam", settings.fine_tune_rate, 0.0, settings.weight_decay)
     best: tuple[float, float] | None = None
     found: Parameters = {}
@@ -45,8 +45,8 @@ def fine_tune(session: Session, model: Backbone, prepared: Prepared, round_numbe
         for step in range(settings.fine_tune_steps + 1):
             if step:
                 stepper.zero_grad(set_to_none=True)
-                logits = model(examples.x, examples.adjacency, generator)
-                functional.cross_entropy(logits[examples.mask], labels).backward()
+                logits = model(prepared.x, adjacency, generator)
+                functional.cross_entropy(logits[graph.train_mask], labels).backward()
                 stepper.step()
             if chooses:
                 score = judged(session, model, prepared)
