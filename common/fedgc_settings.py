@@ -39,7 +39,7 @@ class FedGCConfig(Section):
     )
     adjacency_rate: Positive = Field(0.01, description="step size of the links' network")
     links: Literal["learned", "none"] = Field(
-        "learned", description="whether condensed nodes have links, which follow from their features"
+        "none", description="whether condensed nodes have links, which follow from their features"
     )
     threshold: Annotated[float, Field(ge=0, lt=1)] = Field(
         0.1, description="delta: learned links of at most this weight are dropped"

@@ -41,6 +41,7 @@ QUICK_FEDGC = {
     "fedgc.self-training-rounds": 1,
     "fedgc.confidence": 0.4,
     "fedgc.hidden": 8,
+    "fedgc.links": "learned",
     "fedgc.model-steps": 20,
     "fedgc.fine-tune-steps": 3,
 }

@@ -33,6 +33,7 @@ SETTINGS: Settings = {
     "fedgc.self-training-rounds": 2,
     "fedgc.confidence": 0.4,
     "fedgc.hidden": 6,
+    "fedgc.links": "learned",
     "fedgc.model-steps": 10,
     "fedgc.fine-tune-steps": 3,
 }

@@ -76,10 +76,13 @@ class FedGC:
             update, told = work.teach()
             tensors |= update
             values |= told
-        if instruction.phase == CONDENSE_PHASE and session.sizes["train_nodes"]:
-            update, told = work.sums()
-            tensors |= prefixed("update", update)
-            values |= told
+        if instruction.phase == CONDENSE_PHASE:
+            # Also where there is nothing to tell: what it is made of does not come a second time.
+            ready = prepared(session, instruction)
+            if session.sizes["train_nodes"]:
+                update, told = work.sums(ready)
+                tensors |= prefixed("update", update)
+                values |= told
         return Content(tensors, values)
 
     def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
@@ -137,13 +140,12 @@ class Work:
             tensors |= prefixed("scores", self._counts(LOCAL, model, x))
         return tensors, values
 
-    def sums(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def sums(self, ready: Prepared) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Sums over classes, in the unit in which they are averaged; and what the server is told.
 
         Under secure summation a class counts if there are enough labelled nodes of it in all.
         """
         session, config, told = self.session, self.config, self.instruction.content.values
-        ready = prepared(session, self.instruction)
         graph = ready.graph(session)
         settings, classes = config.fedgc, graph.num_classes
         labelled = torch.bincount(graph.y[graph.train_mask], minlength=classes)

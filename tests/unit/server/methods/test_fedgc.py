@@ -26,6 +26,7 @@ AGREEMENT = Agreement(("a", "b", "c"), DIM, "features.npy")
 def config(**changes: Any) -> RunConfig:
     own = {name.replace("__", ".").replace("_", "-"): value for name, value in changes.items()}
     base = {"method": "fedgc", "rounds": 6, "model.hidden": 6, "fedgc.hidden": HIDDEN, "ratio": 0.1}
+    base |= {"fedgc.links": "learned"}
     return RunConfig.from_flat({**base, "fedgc.self-training-rounds": 2, "fedgc.model-steps": 3, **own})
 
 
