@@ -173,6 +173,15 @@ def test_the_server_sees_no_single_sum_under_masks(once: Callable[..., Tried]) -
     assert all("masked/vector" in reply.content.tensors for reply in replies)
 
 
+def test_the_server_optimiser_moves_the_model_of_self_training_alone(once: Callable[..., Tried]) -> None:
+    run, plain = once(aggregation__server_optimiser="momentum"), once()
+    assert run.error is None
+    assert run.rounds.standing.memory
+    assert not any("gradient" in name for name in run.rounds.standing.memory)
+    teacher = {name: value for name, value in run.state.items() if name.startswith("teacher/")}
+    assert not all(torch.equal(value, plain.state[name]) for name, value in teacher.items())
+
+
 def test_a_class_with_too_few_nodes_at_a_client_is_not_told_of(once: Callable[..., Tried]) -> None:
     free = once(fedgc__self_training=False)
     trained = {client: sums["trained"] for client, sums in sums_of(free, 1).items()}

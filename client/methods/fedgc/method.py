@@ -194,7 +194,8 @@ class Work:
             graph = ready.graph(session)
             return ClassSampler(graph, settings.class_budget, settings.neighbours, generator)
 
-        kept = session.kept("class subgraphs", fresh)
+        version = self.instruction.content.values.get(TEACHER)
+        kept = session.kept(f"class subgraphs {version}", fresh)
         return kept if kept.exact else fresh()
 
     def _counts(self, path: str, model: Backbone, x: Tensor) -> dict[str, Tensor]:
