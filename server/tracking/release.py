@@ -16,7 +16,7 @@ from common.errors import ConfigError, RunError
 from common.models.parameters import fingerprint
 from server.tracking.run_directory import MODEL, MODEL_CARD, RunDirectory
 
-OF_NEIGHBOURS = ("neighbour-generator", "generator-most")
+OF_NEIGHBOURS = ("neighbour-generator", "generator-most", "inductive")
 REMEDY = "restore both files from the run"
 
 

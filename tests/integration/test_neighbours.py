@@ -291,7 +291,7 @@ def test_a_released_model_predicts_with_its_generator_on_any_folder(plain: Tried
     for name in ("model.safetensors", "model.json"):
         shutil.copy(plain.place / "run" / name, released)
     card = json.loads((released / "model.json").read_text())
-    assert card["train"] == {"neighbour-generator": True, "generator-most": 2}
+    assert card["train"] == {"neighbour-generator": True, "generator-most": 2, "inductive": False}
     assert plain.summary is not None
     rows = {row["client"]: row for row in plain.lines("clients") if row["round"] == plain.summary.best_round}
     for session in plain.sessions:
