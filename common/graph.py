@@ -31,12 +31,22 @@ class Adjacency:
         """The entries between different nodes."""
         return self.edge_index[:, self.edge_index[0] != self.edge_index[1]]
 
+    @cached_property
+    def first_entries(self) -> Int[Tensor, " nodes"]:
+        """Where the entries of each target begin."""
+        count = torch.bincount(self.edge_index[1], minlength=self.num_nodes)
+        return count.cumsum(0) - count
+
     def propagate(self, x: Float[Tensor, "nodes dim"]) -> Float[Tensor, "nodes dim"]:
         """One product with the propagation matrix."""
-        source, target = self.edge_index
-        count = torch.bincount(target, minlength=self.num_nodes)
         # Entries are sorted by target, so that each node sums a bag of rows, and no row is gathered for an entry.
-        return embedding_bag(source, x, count.cumsum(0) - count, mode="sum", per_sample_weights=self.weight)
+        return embedding_bag(
+            self.edge_index[0], x, self.first_entries, mode="sum", per_sample_weights=self.weight
+        )
+
+    def reduce(self, x: Float[Tensor, "nodes dim"], mode: str) -> Float[Tensor, "nodes dim"]:
+        """The `mean` or `max` by feature over the sources of each node's entries, all alike; 0 without an entry."""
+        return embedding_bag(self.edge_index[0], x, self.first_entries, mode=mode)
 
 
 def normalised_adjacency(

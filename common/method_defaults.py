@@ -37,7 +37,7 @@ OWN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "train": {
             "epochs": 10,
             "optimizer": "sgd",
-            "learning_rate": 0.05,
+            "learning_rate": 0.1,
             "schedule": "cosine",
             "prox_mu": 0.01,
         },

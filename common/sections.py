@@ -72,7 +72,7 @@ class TrainConfig(Section):
     optimizer: Literal["default", "adam", "sgd"] = Field(
         "default", description="fresh in every round; default: adam, da_dfgas sgd"
     )
-    learning_rate: NonNegative = Field(0.0, description="step size; 0: the method's own, 0.01, da_dfgas 0.05")
+    learning_rate: NonNegative = Field(0.0, description="step size; 0: the method's own, 0.01, da_dfgas 0.1")
     schedule: Literal["default", "constant", "cosine"] = Field(
         "default", description="of the step size over the run; default: constant, da_dfgas cosine"
     )
@@ -122,6 +122,9 @@ class AggregationConfig(Section):
         "default",
         description="client weights: by training nodes, equal, or by DA-DFGAS Eq. 5-10; default: samples, "
         "da_dfgas distribution-aware",
+    )
+    similarity_scale: Positive = Field(
+        1.0, description="how fast distribution-aware weights fall with the distance from all (tau of Eq. 9)"
     )
     statistics: Literal["current", "previous"] = Field(
         "current",

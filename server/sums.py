@@ -86,7 +86,7 @@ class PlainSums:
             step,
             weights,
             replies,
-            contributed(contributions, counted, statistics),
+            contributed(contributions, counted, statistics, self.aggregation.similarity_scale),
         )
 
     def _require(self, turn: Turn, updates: int) -> None:
@@ -128,9 +128,10 @@ def contributed(
     contributions: Mapping[str, Reply],
     train_nodes: Mapping[str, int],
     statistics: Mapping[str, ClientStatistics],
+    scaling: float,
 ) -> dict[str, dict[str, Any]]:
     """What the rows of clients say of their contributions."""
-    found = assessments(train_nodes, statistics)
+    found = assessments(train_nodes, statistics, scaling)
     rows = {}
     for client, reply in contributions.items():
         training = reply.content.values.get("training") or {}

@@ -5,13 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from common.errors import DivergenceError
 
 BETAS = (0.5, 0.999)
 WEIGHT_DECAY = 1e-3
 """Of Adam on the architecture, as in DARTS (Liu et al., 2019)."""
+
+SHARPNESS = 3.0
+"""Root mean square to which logits are scaled before the search looks at them, that of a trained classifier."""
+LEAST_SIZE = 1e-6
+
+
+def search_loss(
+    logits: Float[Tensor, "nodes classes"], labels: Int[Tensor, " nodes"], searched: Bool[Tensor, " nodes"]
+) -> Float[Tensor, ""]:
+    """Cross-entropy of logits brought to one size, by which architectures are compared.
+
+    Operations differ in the size of what they give (a maximum is larger than a mean, a sigmoid larger than a small
+    input), and while logits are small, whatever makes them larger lowers the plain cross-entropy.
+
+    Args:
+        logits: of every node.
+        labels: those of other nodes are not read.
+        searched: the nodes of the loss, at least one.
+    """
+    size = logits.square().mean().sqrt().clamp_min(LEAST_SIZE)
+    return functional.cross_entropy(logits[searched] * (SHARPNESS / size), labels[searched])
 
 
 class ArchitectureSteps:

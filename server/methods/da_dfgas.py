@@ -8,6 +8,8 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from torch import Tensor
+
 from common.config import RunConfig
 from common.models.parameters import Parameters, parameters_of
 from common.models.supernet.architecture import Architecture
@@ -15,7 +17,7 @@ from common.models.supernet.discretisation import discretised
 from common.models.supernet.drawing import drawing
 from common.models.supernet.logits import is_architecture
 from common.models.supernet.network import always_used, used_names
-from common.models.supernet.stages import searches
+from common.models.supernet.stages import ends_search, searches
 from common.models.supernet.supernet import initial_supernet
 from common.wire.records import Content, Reply, prefixed
 from server.methods.fedavg import FedAvg
@@ -27,6 +29,10 @@ LAG = 0.1
 
 class DaDfgas(FedAvg):
     """Phases: `train`. State: "model/", the whole supernet, and of each client its last accuracy and architecture.
+
+    After the search the weights start anew, with the initial values of the run: those that were trained as parts of
+    a mixture have the wrong size alone. The model that the search left stays for one round, as "searched/", so that
+    it is scored.
 
     In the values of the state, `round` is the last complete one, and `used` the names of the tensors that the
     next round's updates have: all of them in the search, "own" where clients send those that they use.
@@ -41,6 +47,7 @@ class DaDfgas(FedAvg):
         "architecture": Kind(
             "the operations and edges of the client's network, and its number of parameters"
         ),
+        "searched": Kind("the supernet that the search left, to be scored once more"),
         "longer": Kind("whether the client is to train longer, since its accuracy lags behind"),
     }
 
@@ -110,13 +117,17 @@ class DaDfgas(FedAvg):
             }
             aggregate = Aggregate(aggregate.step, {**aggregate.model, **logits}, aggregate.weights)
         after = super().combine(state, phase, replies, aggregate, config)
-        tensors = dict(after.tensors)
+        tensors = {name: value for name, value in after.tensors.items() if not name.startswith("searched/")}
         model = after.section("model")
         if after.section("average"):
             # What is averaged are weights; their architecture is that of the newest model.
             tensors |= prefixed("average", {n: v for n, v in model.items() if is_architecture(n)})
+        restarts = ends_search(number, config)
+        if restarts:
+            tensors = _restarted(model, config)
         values = {
             **after.values,
+            **({"averaged": 0} if restarts else {}),
             "round": number,
             "used": _used(model, number + 1, config),
             "accuracies": {**state.values["accuracies"], **_accuracies(replies)},
@@ -132,6 +143,15 @@ class DaDfgas(FedAvg):
             drawn = drawing(Architecture.from_json({"cells": told["cells"]}))
             found[f"architectures/{client}.svg"] = drawn + "\n"
         return found
+
+
+def _restarted(searched: Parameters, config: RunConfig) -> dict[str, Tensor]:
+    """The state's tensors after the search: initial weights, the logits that it led to, and what it left."""
+    classes, (_, dimension) = len(searched["classifier.bias"]), searched["first.weight"].shape
+    start = parameters_of(initial_supernet(config, dimension, classes))
+    model = {name: searched[name] if is_architecture(name) else value for name, value in start.items()}
+    average = prefixed("average", model) if config.aggregation.average_decay else {}
+    return {**prefixed("model", model), **average, **prefixed("searched", searched)}
 
 
 def smoothing(round_number: int, start: float, rounds: float) -> float:

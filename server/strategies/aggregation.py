@@ -35,11 +35,16 @@ class Aggregation:
         self.config = config
         self.entropy = entropy
 
+    @property
+    def similarity_scale(self) -> float:
+        """τ of distribution-aware weights (Eq. 9)."""
+        return self.config.aggregation.similarity_scale
+
     def weights(
         self, train_nodes: Mapping[str, int], statistics: Mapping[str, ClientStatistics]
     ) -> dict[str, float]:
         """w_i of those who contribute, sum 1; empty if nobody has a training node."""
-        return client_weights(self.config.aggregation.weights, train_nodes, statistics)
+        return client_weights(self.config.aggregation.weights, train_nodes, statistics, self.similarity_scale)
 
     def combined(
         self, updates: Updates, weights: Mapping[str, float], normalisers: Mapping[str, float]

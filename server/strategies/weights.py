@@ -59,6 +59,7 @@ def client_weights(
     kind: str,
     train_nodes: Mapping[str, int],
     statistics: Mapping[str, ClientStatistics] | None = None,
+    scaling: float = 1.0,
 ) -> dict[str, float]:
     """Weights that sum to 1, in the order of names.
 
@@ -71,6 +72,7 @@ def client_weights(
             `distribution-aware` (DA-DFGAS, Eq. 5-10).
         train_nodes: training nodes of each contributing client, at least 0.
         statistics: by client; those of clients that do not contribute are not looked at.
+        scaling: τ of distribution-aware weights, above 0.
 
     Returns:
         A weight for each client that has a training node; nothing if none has.
@@ -79,7 +81,7 @@ def client_weights(
     if kind == "uniform":
         return {client: 1 / len(contributors) for client in contributors}
     if kind == "distribution-aware":
-        known = {c: one.factor for c, one in assessments(contributors, statistics or {}).items()}
+        known = {c: one.factor for c, one in assessments(contributors, statistics or {}, scaling).items()}
         if known:
             mean = math.fsum(known.values()) / len(known)
             return _shares({client: known.get(client, mean) for client in contributors})

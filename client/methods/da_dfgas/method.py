@@ -84,8 +84,9 @@ class Work:
         return {**self.session.sizes, "val_nodes": int(validation_halves(self.session).judged.sum())}
 
     def scores(self) -> dict[str, Tensor]:
-        """Counts of the received model: that of the round before, or the running average of models."""
-        scored = self.instruction.content.section("average") or self.start
+        """Counts of the model of the round before: the received one, the running average, or what the search left."""
+        content = self.instruction.content
+        scored = content.section("searched") or content.section("average") or self.start
         if searches(self.instruction.round - 1, self.config):
             return self._counts("supernet", self._supernet(scored))
         found: dict[str, Tensor] = {}
@@ -149,7 +150,10 @@ class Work:
     def _resume(self, model: nn.Module) -> None:
         """Put the client's own weights of its last round in the place of the global ones, where it has them."""
         remembered = self.session.remembered()
-        own = {} if remembered is None else Content(remembered.tensors).section("model")
+        search = searches(self.instruction.round, self.config)
+        own: dict[str, Tensor] = {}
+        if remembered is not None and remembered.values.get("search") == search:
+            own = Content(remembered.tensors).section("model")
         state = model.state_dict()
         kept = {name: own[name].to(value.device) if name in own else value for name, value in state.items()}
         model.load_state_dict(kept)
@@ -163,7 +167,7 @@ class Work:
         logits = {name: value for name, value in after.items() if is_architecture(name)} if searched else {}
         kept = logits or own_logits(self.session)
         weights = {name: value for name, value in after.items() if keeps and not is_architecture(name)}
-        self.session.remember({**kept, **prefixed("model", weights)}, {})
+        self.session.remember({**kept, **prefixed("model", weights)}, {"search": search})
 
 
 def described(model: nn.Module, architecture: Architecture) -> dict[str, Any]:

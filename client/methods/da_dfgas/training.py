@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from client.train.architecture_search import ArchitectureSteps
+from client.train.architecture_search import ArchitectureSteps, search_loss
 from client.train.halves import Halves, halves
 from client.train.optimisation import Training, clock_limit, optimise, optimiser, scheduled_rate
 from common.models.supernet.logits import is_architecture
+from common.models.supernet.stages import stage_round
 from common.randomness import torch_generator
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def train_network(
     Args:
         session: of the client.
         model: a supernet, or the network of an architecture.
-        round_number: of the step size and of dropout.
+        round_number: of the step size, whose schedule each stage begins anew, and of dropout.
         longer: whether the further epochs of clients that lag behind are taken, too.
         allowed: seconds after which no further step begins; None: as long as it takes.
     """
@@ -51,18 +52,21 @@ def train_network(
 
     searched = validation_halves(session).searched
 
-    def search_loss() -> Tensor:
-        return functional.cross_entropy(model(graph.x, adjacency)[searched], graph.y[searched])
-
     weights = [value for name, value in model.named_parameters() if not is_architecture(name)]
     architecture = [value for name, value in model.named_parameters() if is_architecture(name)]
     for value in architecture:
         value.requires_grad_(False)
     before = None
     if architecture and bool(searched.any()):
-        before = ArchitectureSteps(weights, architecture, search_loss, config.dadfgas.architecture_rate)
+        before = ArchitectureSteps(
+            weights,
+            architecture,
+            lambda: search_loss(model(graph.x, adjacency), graph.y, searched),
+            config.dadfgas.architecture_rate,
+        )
     train = config.train
-    rate = scheduled_rate(train.learning_rate, train.schedule, train.final_rate, round_number, config.rounds)
+    number, rounds = stage_round(round_number, config)
+    rate = scheduled_rate(train.learning_rate, train.schedule, train.final_rate, number, rounds)
     stepper = optimiser(weights, train.optimizer, rate, train.momentum, train.weight_decay)
     epochs = train.epochs + (train.extra_epochs if longer else 0)
     with session.timed("train"):

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from jaxtyping import Float
 from torch import Tensor
-from torch_geometric.nn import SimpleConv
 
 from common.graph import Adjacency
 from common.models.supernet.space import IDENTITY
-
-# Made once: PyG inspects the signature of every operator that is built.
-OPERATORS = {kind: SimpleConv(aggr=kind) for kind in ("mean", "max")}
 
 
 def aggregate(kind: str, x: Float[Tensor, "nodes dim"], adjacency: Adjacency) -> Float[Tensor, "nodes dim"]:
@@ -34,4 +30,4 @@ def aggregate(kind: str, x: Float[Tensor, "nodes dim"], adjacency: Adjacency) ->
         return x
     if kind == "sum":
         return adjacency.propagate(x)
-    return OPERATORS[kind](x, adjacency.edge_index)
+    return adjacency.reduce(x, kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,6 +14,7 @@ from common.models.supernet.activations import FUNCTIONS
 from common.models.supernet.aggregations import aggregate
 from common.models.supernet.filters import GATES
 from common.models.supernet.logits import LayerWeights
+from common.models.supernet.projection import projected, projections
 from common.models.supernet.space import (
     AGGREGATIONS,
     FILTERS,
@@ -33,10 +35,8 @@ class Cell(nn.Module):
     """Three layers of three nodes: filters, aggregations, activations.
 
     A node's value is Σ_e softmax(β)_e Σ_o softmax(α_e)_o op_o(x_e) over its incoming edges e. The nodes of the
-    first layer take H and X, those of the others every node of the layer before. The output is
-    H + norm(Σ_k W_k t_k) over the terminal nodes t_k, that is their concatenation under one projection. Residual and
-    norm are ours. The norm is over the features of each node (layer norm): a client whose nodes are mostly of one
-    class would lose with the mean over its nodes what tells the class.
+    first layer take H and X, those of the others every node of the layer before. The output is what `projected`
+    makes of the terminal nodes.
 
     Args:
         dim: width of H, X, all nodes and the output.
@@ -51,8 +51,7 @@ class Cell(nn.Module):
                 for source in range(INPUTS)
             }
         )
-        self.projection = nn.ModuleDict({str(k): nn.Linear(dim, dim, bias=False) for k in range(NODES)})
-        self.norm = nn.LayerNorm(dim)
+        self.projection = projections(range(NODES), dim)
 
     def forward(
         self,
@@ -62,8 +61,8 @@ class Cell(nn.Module):
         weights: Mapping[str, LayerWeights],
     ) -> Float[Tensor, "nodes dim"]:
         terminal = self.terminal(h, x, adjacency, weights)
-        projected = torch.stack([self.projection[str(k)](terminal[k]) for k in range(NODES)])
-        return h + self.norm(projected.sum(0))
+        living = alive(weights)["activate"].sum().clamp(min=1)
+        return projected(terminal, list(self.projection.children()), living)
 
     def terminal(
         self,
@@ -75,8 +74,10 @@ class Cell(nn.Module):
         """The values of the nodes of the last layer."""
         filtered = self._filtered(h, x, weights["filter"])
         kinds = [kind for kind in AGGREGATIONS if kind != ZERO]
+        # Side by side, all nodes of the layer take one pass over the edges.
+        wide = filtered.movedim(0, 1).flatten(1)
         aggregated = torch.stack(
-            [torch.stack([aggregate(kind, value, adjacency) for kind in kinds]) for value in filtered]
+            [aggregate(kind, wide, adjacency).unflatten(1, (NODES, -1)).movedim(1, 0) for kind in kinds], dim=1
         )
         columns = [AGGREGATIONS.index(kind) for kind in kinds]
         hidden = _mixed(aggregated, weights["aggregate"], columns)
@@ -88,18 +89,15 @@ class Cell(nn.Module):
     def _filtered(
         self, h: Float[Tensor, "nodes dim"], x: Float[Tensor, "nodes dim"], weights: LayerWeights
     ) -> Float[Tensor, "targets nodes dim"]:
+        """Every edge scales what enters it by one factor, the mixture of its operations."""
         context = torch.cat([h, x], dim=1)
-        coefficients = weights.edges.unsqueeze(2) * weights.operations
-        values = []
-        for target in range(NODES):
-            value = torch.zeros_like(h)
-            for source, entering in enumerate((h, x)):
-                factor = dict(zip(FILTERS, coefficients[target, source].unbind(), strict=True))
-                value = value + factor[IDENTITY] * entering
-                for kind, gate in self.gates[edge_name(target, source)].named_children():
-                    value = value + factor[kind] * gate(entering, context)
-            values.append(value)
-        return torch.stack(values)
+        shares = (weights.edges.unsqueeze(2) * weights.operations).view(NODES * INPUTS, -1, 1, 1)
+        share = dict(zip(FILTERS, shares.unbind(1), strict=True))
+        edges = [cast(nn.ModuleDict, gates) for gates in self.gates.children()]
+        factor = share[IDENTITY].expand(-1, *h.shape)
+        for kind, gate in GATES.items():
+            factor = factor + share[kind] * gate.factors([gates[kind] for gates in edges], context)
+        return torch.einsum("tsnd,snd->tnd", factor.unflatten(0, (NODES, INPUTS)), torch.stack([h, x]))
 
 
 def _mixed(

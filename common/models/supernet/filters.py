@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -24,7 +26,15 @@ class NodeGate(nn.Module):
     def forward(
         self, x: Float[Tensor, "nodes dim"], context: Float[Tensor, "nodes twice"]
     ) -> Float[Tensor, "nodes dim"]:
-        return torch.sigmoid(self.query(context)) * x
+        return self.factors([self], context)[0] * x
+
+    @staticmethod
+    def factors(
+        gates: Sequence[nn.Module], context: Float[Tensor, "nodes twice"]
+    ) -> Float[Tensor, "gates nodes 1"]:
+        """Q of several gates at once."""
+        weight, bias = _stacked(gates, "query")
+        return torch.sigmoid(functional.linear(context, weight.flatten(0, 1), bias.flatten())).T.unsqueeze(2)
 
 
 class FeatureGate(nn.Module):
@@ -45,7 +55,27 @@ class FeatureGate(nn.Module):
     def forward(
         self, x: Float[Tensor, "nodes dim"], context: Float[Tensor, "nodes twice"]
     ) -> Float[Tensor, "nodes dim"]:
-        return torch.sigmoid(self.outer(functional.relu(self.inner(context)))) * x
+        return self.factors([self], context)[0] * x
+
+    @staticmethod
+    def factors(
+        gates: Sequence[nn.Module], context: Float[Tensor, "nodes twice"]
+    ) -> Float[Tensor, "gates nodes dim"]:
+        """Z of several gates at once."""
+        weight, bias = _stacked(gates, "inner")
+        inner = functional.relu(functional.linear(context, weight.flatten(0, 1), bias.flatten()))
+        hidden = inner.unflatten(1, (len(gates), -1)).movedim(1, 0)
+        weight, bias = _stacked(gates, "outer")
+        return torch.sigmoid(torch.baddbmm(bias.unsqueeze(1), hidden, weight.mT))
+
+
+def _stacked(gates: Sequence[nn.Module], name: str) -> tuple[Tensor, Tensor]:
+    """Weights and biases of one linear map of each gate."""
+    layers = [gate.get_submodule(name) for gate in gates]
+    return (
+        torch.stack([layer.get_parameter("weight") for layer in layers]),
+        torch.stack([layer.get_parameter("bias") for layer in layers]),
+    )
 
 
 GATES: dict[str, type[NodeGate] | type[FeatureGate]] = {NODE_GATE: NodeGate, FEATURE_GATE: FeatureGate}

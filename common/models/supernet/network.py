@@ -15,6 +15,7 @@ from common.models.supernet.aggregations import aggregate
 from common.models.supernet.architecture import Architecture, CellArchitecture
 from common.models.supernet.cell import edge_name
 from common.models.supernet.filters import GATES
+from common.models.supernet.projection import projected, projections
 
 
 class DiscreteCell(nn.Module):
@@ -41,8 +42,7 @@ class DiscreteCell(nn.Module):
             }
         )
         terminal = sorted(architecture.layers["activate"])
-        self.projection = nn.ModuleDict({str(k): nn.Linear(dim, dim, bias=False) for k in terminal})
-        self.norm = nn.LayerNorm(dim)
+        self.projection = projections(terminal, dim)
 
     @property
     def reads_before(self) -> bool:
@@ -81,8 +81,8 @@ class DiscreteCell(nn.Module):
             ).sum(0)
             for target, edges in layers["activate"].items()
         }
-        projected = torch.stack([self.projection[str(k)](value) for k, value in sorted(terminal.items())])
-        return h + self.norm(projected.sum(0))
+        values = [value for _, value in sorted(terminal.items())]
+        return projected(torch.stack(values), list(self.projection.children()), len(values))
 
 
 class DiscreteNetwork(nn.Module):
@@ -151,8 +151,8 @@ def used_names(architecture: Architecture) -> frozenset[str]:
 
 
 def always_used(name: str) -> bool:
-    """Whether every architecture makes use of a parameter: first projection, norms, classifier."""
-    return name.startswith(("first.", "classifier.")) or ".norm." in name
+    """Whether every architecture makes use of a parameter: first projection and classifier."""
+    return name.startswith(("first.", "classifier."))
 
 
 def parameter_count(network: nn.Module) -> int:

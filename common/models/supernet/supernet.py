@@ -40,6 +40,10 @@ class Supernet(nn.Module):
         self.classifier = nn.Linear(hidden, classes)
         self.architecture = nn.ModuleList(CellLogits() for _ in range(cells))
         self.rate = rate
+        for layer in (self.first, self.second, self.classifier):
+            # As in graph convolutions; the default of a linear layer would start words too near to zero.
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
 
     def forward(
         self,

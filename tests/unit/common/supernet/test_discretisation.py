@@ -148,7 +148,6 @@ def test_a_cell_without_a_path_falls_back_and_says_so() -> None:
         "classifier.weight",
         "classifier.bias",
         "cells.0.projection.0.weight",
-        *(f"cells.0.norm.{name}" for name in ("weight", "bias")),
     }
 
 

@@ -69,7 +69,6 @@ def test_updates_have_what_the_round_is_about() -> None:
     forms = METHOD.expected(moved(state, own), TRAIN)
     assert not any(is_architecture(name.removeprefix("update/")) for name in forms)
     assert not forms["update/first.weight"].optional
-    assert not forms["update/cells.0.norm.weight"].optional
     assert forms["update/second.weight"].optional
     assert forms["update/cells.0.projection.1.weight"].optional
 
