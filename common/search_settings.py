@@ -18,6 +18,11 @@ class DaDfgasConfig(Section):
     search_share: Fraction = Field(
         0.5, description="share of the rounds in which the architecture is searched; retraining follows"
     )
+    stable_entropy: Fraction = Field(
+        0.0,
+        description="the search ends as soon as the entropy of the global architecture, as a share of the largest, "
+        "moves by less than this over five rounds; 0: never",
+    )
     architecture_rate: Positive = Field(0.01, description="step size of Adam on the architecture")
     smoothing: Fraction = Field(
         0.5, description="share of the global architecture that stays at the start (gamma_0)"

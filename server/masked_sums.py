@@ -225,9 +225,7 @@ class MaskedSums:
                 )
             }
         train_nodes = {client: self.blocks.train_nodes.get(client, 0) for client in contributions}
-        rows = contributed(
-            contributions, train_nodes, statistics, self.aggregation.similarity_scale
-        )
+        rows = contributed(contributions, train_nodes, statistics, self.aggregation.similarity_scale)
         return Outcome(replies, failures, step, shares, told, rows)
 
     def _step(

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from common.config import RunConfig
@@ -17,7 +18,7 @@ from common.models.supernet.discretisation import discretised
 from common.models.supernet.drawing import drawing
 from common.models.supernet.logits import is_architecture
 from common.models.supernet.network import always_used, used_names
-from common.models.supernet.stages import ends_search, searches
+from common.models.supernet.stages import Stages, architecture_entropy, is_stable
 from common.models.supernet.supernet import initial_supernet
 from common.wire.records import Content, Reply, prefixed
 from server.methods.fedavg import FedAvg
@@ -34,6 +35,8 @@ class DaDfgas(FedAvg):
     a mixture have the wrong size alone. The model that the search left stays for one round, as "searched/", so that
     it is scored.
 
+    A search that ended before its share of the rounds was over has their number as `search_rounds` in the values of
+    the state, which has `entropies` of the global architecture after each of them.
     In the values of the state, `round` is the last complete one, and `used` the names of the tensors that the
     next round's updates have: all of them in the search, "own" where clients send those that they use.
     """
@@ -48,12 +51,14 @@ class DaDfgas(FedAvg):
             "the operations and edges of the client's network, and its number of parameters"
         ),
         "searched": Kind("the supernet that the search left, to be scored once more"),
+        "search_rounds": Kind("the number of rounds after which the search ended early"),
         "longer": Kind("whether the client is to train longer, since its accuracy lags behind"),
     }
 
     def releasable(self, round_number: int, config: RunConfig) -> bool:
         """A supernet is only released by a run that does nothing but search."""
-        return not searches(round_number, config) or searches(config.rounds, config)
+        stages = Stages.of(config)
+        return not stages.searches(round_number) or stages.searches(config.rounds)
 
     def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
         settings = config.dadfgas
@@ -70,7 +75,9 @@ class DaDfgas(FedAvg):
             state.tensors,
             {
                 "round": 0,
-                "used": _used(state.section("model"), 1, config),
+                "used": _used(state.section("model"), Stages.of(config).searches(1), config),
+                "search_rounds": None,
+                "entropies": [],
                 "accuracies": {},
                 "architectures": {},
             },
@@ -80,10 +87,14 @@ class DaDfgas(FedAvg):
         self, state: ServerState | None, phase: Phase, client: str | None, config: RunConfig
     ) -> Content:
         content = super().instruct(state, phase, client, config)
-        if state is None or not config.dadfgas.adaptive or not phase.sums:
+        if state is None:
             return content
-        lagging = lags(state.values["accuracies"], client, config.train.accuracy_threshold)
-        return Content(content.tensors, {"longer": lagging})
+        told: dict[str, Any] = {}
+        if state.values["search_rounds"] is not None:
+            told["search_rounds"] = state.values["search_rounds"]
+        if config.dadfgas.adaptive and phase.sums:
+            told["longer"] = lags(state.values["accuracies"], client, config.train.accuracy_threshold)
+        return Content(content.tensors, told)
 
     def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
         forms = super().expected(state, phase)
@@ -122,14 +133,22 @@ class DaDfgas(FedAvg):
         if after.section("average"):
             # What is averaged are weights; their architecture is that of the newest model.
             tensors |= prefixed("average", {n: v for n, v in model.items() if is_architecture(n)})
-        restarts = ends_search(number, config)
+        ended, entropies = state.values["search_rounds"], state.values["entropies"]
+        if Stages.of(config, ended).searches(number):
+            entropies = [*entropies, architecture_entropy(model)]
+            if is_stable(entropies, config.dadfgas.stable_entropy):
+                ended = number
+        stages = Stages.of(config, ended)
+        restarts = stages.ends_search(number)
         if restarts:
             tensors = _restarted(model, config)
         values = {
             **after.values,
             **({"averaged": 0} if restarts else {}),
             "round": number,
-            "used": _used(model, number + 1, config),
+            "used": _used(model, stages.searches(number + 1), config),
+            "search_rounds": ended,
+            "entropies": entropies,
             "accuracies": {**state.values["accuracies"], **_accuracies(replies)},
             "architectures": {**state.values["architectures"], **_architectures(replies)},
         }
@@ -149,6 +168,7 @@ def _restarted(searched: Parameters, config: RunConfig) -> dict[str, Tensor]:
     """The state's tensors after the search: initial weights, the logits that it led to, and what it left."""
     classes, (_, dimension) = len(searched["classifier.bias"]), searched["first.weight"].shape
     start = parameters_of(initial_supernet(config, dimension, classes))
+    start |= {name: torch.ones_like(value) for name, value in start.items() if name.endswith(".gain")}
     model = {name: searched[name] if is_architecture(name) else value for name, value in start.items()}
     average = prefixed("average", model) if config.aggregation.average_decay else {}
     return {**prefixed("model", model), **average, **prefixed("searched", searched)}
@@ -169,9 +189,9 @@ def lags(accuracies: Mapping[str, float], client: str | None, threshold: float) 
     return accuracies[client] < (threshold or statistics.median(accuracies.values()) - LAG)
 
 
-def _used(model: Mapping[str, Any], round_number: int, config: RunConfig) -> str | list[str]:
-    """What the updates of a round consist of."""
-    if searches(round_number, config):
+def _used(model: Mapping[str, Any], search: bool, config: RunConfig) -> str | list[str]:
+    """What the updates of a round consist of, of the search or of retraining."""
+    if search:
         return sorted(model)
     if config.dadfgas.personal:
         return "own"

@@ -16,7 +16,7 @@ from common.models.parameters import difference, fingerprint, load_parameters, p
 from common.models.supernet.architecture import Architecture
 from common.models.supernet.logits import is_architecture
 from common.models.supernet.network import parameter_count
-from common.models.supernet.stages import searches
+from common.models.supernet.stages import Stages
 from common.models.supernet.supernet import Supernet, initial_supernet
 from common.scores import tally
 from common.wire.records import Content, Instruction, prefixed
@@ -56,7 +56,7 @@ class DaDfgas:
                 update, more = work.train()
                 tensors |= update
                 values |= more
-            elif not searches(instruction.round, session.config):
+            elif not work.stages.searches(instruction.round):
                 values["architecture"] = described(*work.retrained())
         return Content(tensors, values)
 
@@ -77,6 +77,7 @@ class Work:
         self.session = session
         self.config = session.config
         self.received = instruction.content.section("model")
+        self.stages = Stages.of(self.config, instruction.content.values.get("search_rounds"))
         self.start = dict(self.received) or parameters_of(_fresh(session))
 
     def sizes(self) -> dict[str, int]:
@@ -87,7 +88,7 @@ class Work:
         """Counts of the model of the round before: the received one, the running average, or what the search left."""
         content = self.instruction.content
         scored = content.section("searched") or content.section("average") or self.start
-        if searches(self.instruction.round - 1, self.config):
+        if self.stages.searches(self.instruction.round - 1):
             return self._counts("supernet", self._supernet(scored))
         found: dict[str, Tensor] = {}
         if self.config.dadfgas.personal:
@@ -102,7 +103,7 @@ class Work:
         """Search or retrain from the received model; the update, and what the server is told."""
         instruction, told = self.instruction, self.instruction.content.values
         longer = bool(told.get("longer"))
-        search = searches(instruction.round, self.config)
+        search = self.stages.searches(instruction.round)
         more: dict[str, Any] = {}
         model: nn.Module
         if search:
@@ -112,7 +113,8 @@ class Work:
             more["architecture"] = described(model, architecture)
         if longer and self.config.dadfgas.keep_local:
             self._resume(model)
-        training = train_network(self.session, model, instruction.round, longer, told.get("training_seconds"))
+        allowed = told.get("training_seconds")
+        training = train_network(self.session, model, self.stages, instruction.round, longer, allowed)
         after = parameters_of(model)
         self._remember(after, search)
         more["training"] = vars(training)
@@ -150,7 +152,7 @@ class Work:
     def _resume(self, model: nn.Module) -> None:
         """Put the client's own weights of its last round in the place of the global ones, where it has them."""
         remembered = self.session.remembered()
-        search = searches(self.instruction.round, self.config)
+        search = self.stages.searches(self.instruction.round)
         own: dict[str, Tensor] = {}
         if remembered is not None and remembered.values.get("search") == search:
             own = Content(remembered.tensors).section("model")

@@ -12,7 +12,7 @@ from client.train.architecture_search import ArchitectureSteps, search_loss
 from client.train.halves import Halves, halves
 from client.train.optimisation import Training, clock_limit, optimise, optimiser, scheduled_rate
 from common.models.supernet.logits import is_architecture
-from common.models.supernet.stages import stage_round
+from common.models.supernet.stages import Stages
 from common.randomness import torch_generator
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def validation_halves(session: Session) -> Halves:
 
 
 def train_network(
-    session: Session, model: nn.Module, round_number: int, longer: bool, allowed: float | None
+    session: Session, model: nn.Module, stages: Stages, round_number: int, longer: bool, allowed: float | None
 ) -> Training:
     """Local epochs from the model as it stands, in place; the client has a training node.
 
@@ -36,6 +36,7 @@ def train_network(
     Args:
         session: of the client.
         model: a supernet, or the network of an architecture.
+        stages: of the run.
         round_number: of the step size, whose schedule each stage begins anew, and of dropout.
         longer: whether the further epochs of clients that lag behind are taken, too.
         allowed: seconds after which no further step begins; None: as long as it takes.
@@ -65,7 +66,7 @@ def train_network(
             config.dadfgas.architecture_rate,
         )
     train = config.train
-    number, rounds = stage_round(round_number, config)
+    number, rounds = stages.place(round_number)
     rate = scheduled_rate(train.learning_rate, train.schedule, train.final_rate, number, rounds)
     stepper = optimiser(weights, train.optimizer, rate, train.momentum, train.weight_decay)
     epochs = train.epochs + (train.extra_epochs if longer else 0)

@@ -14,7 +14,7 @@ from common.models.supernet.activations import FUNCTIONS
 from common.models.supernet.aggregations import aggregate
 from common.models.supernet.filters import GATES
 from common.models.supernet.logits import LayerWeights
-from common.models.supernet.projection import projected, projections
+from common.models.supernet.projection import SEARCH_GAIN, projected, projections
 from common.models.supernet.space import (
     AGGREGATIONS,
     FILTERS,
@@ -52,6 +52,7 @@ class Cell(nn.Module):
             }
         )
         self.projection = projections(range(NODES), dim)
+        self.register_buffer("gain", torch.full((1,), SEARCH_GAIN))
 
     def forward(
         self,
@@ -62,7 +63,7 @@ class Cell(nn.Module):
     ) -> Float[Tensor, "nodes dim"]:
         terminal = self.terminal(h, x, adjacency, weights)
         living = alive(weights)["activate"].sum().clamp(min=1)
-        return projected(terminal, list(self.projection.children()), living)
+        return projected(terminal, list(self.projection.children()), living, self.get_buffer("gain"))
 
     def terminal(
         self,
@@ -77,7 +78,8 @@ class Cell(nn.Module):
         # Side by side, all nodes of the layer take one pass over the edges.
         wide = filtered.movedim(0, 1).flatten(1)
         aggregated = torch.stack(
-            [aggregate(kind, wide, adjacency).unflatten(1, (NODES, -1)).movedim(1, 0) for kind in kinds], dim=1
+            [aggregate(kind, wide, adjacency).unflatten(1, (NODES, -1)).movedim(1, 0) for kind in kinds],
+            dim=1,
         )
         columns = [AGGREGATIONS.index(kind) for kind in kinds]
         hidden = _mixed(aggregated, weights["aggregate"], columns)

@@ -43,6 +43,7 @@ class DiscreteCell(nn.Module):
         )
         terminal = sorted(architecture.layers["activate"])
         self.projection = projections(terminal, dim)
+        self.register_buffer("gain", torch.ones(1))
 
     @property
     def reads_before(self) -> bool:
@@ -82,7 +83,8 @@ class DiscreteCell(nn.Module):
             for target, edges in layers["activate"].items()
         }
         values = [value for _, value in sorted(terminal.items())]
-        return projected(torch.stack(values), list(self.projection.children()), len(values))
+        blocks = list(self.projection.children())
+        return projected(torch.stack(values), blocks, len(values), self.get_buffer("gain"))
 
 
 class DiscreteNetwork(nn.Module):
@@ -151,8 +153,8 @@ def used_names(architecture: Architecture) -> frozenset[str]:
 
 
 def always_used(name: str) -> bool:
-    """Whether every architecture makes use of a parameter: first projection and classifier."""
-    return name.startswith(("first.", "classifier."))
+    """Whether every architecture makes use of a parameter: first projection, gains, classifier."""
+    return name.startswith(("first.", "classifier.")) or name.endswith(".gain")
 
 
 def parameter_count(network: nn.Module) -> int:

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 TRAINED = 0.1
 """β: how much of the projection is trained; the rest is the identity."""
+SEARCH_GAIN = 6.0
+"""g in the search: mixtures of all operations at equal shares leave about a sixth of what enters a cell."""
 
 
 def projections(nodes: Sequence[int], dim: int) -> nn.ModuleDict:
@@ -18,20 +20,28 @@ def projections(nodes: Sequence[int], dim: int) -> nn.ModuleDict:
 
 
 def projected(
-    terminal: Float[Tensor, "terminal nodes dim"], blocks: Sequence[nn.Module], living: Tensor | int
+    terminal: Float[Tensor, "terminal nodes dim"],
+    blocks: Sequence[nn.Module],
+    living: Tensor | int,
+    gain: Float[Tensor, 1],
 ) -> Float[Tensor, "nodes dim"]:
-    """Σ_k ((1 − β) t_k + β W_k t_k) / K over the K living terminal nodes: their concatenation under one projection.
+    """g Σ_k ((1 − β) t_k + β W_k t_k) / K over the K living terminal nodes: their concatenation, projected.
 
-    A dead one is 0 and counts for nothing. The projection stays near the mean, by the identity mapping of GCNII
-    (Chen et al., 2020): a free matrix in every cell overfits the few labels that a client has, each client in
-    another way, so that the mean of the clients' weights swings from round to round.
+    A dead one is 0 and counts for nothing. The gain g is a constant of the weights at hand, `SEARCH_GAIN` in the
+    search, 1 afterwards: without it deep cells would give so much less than the input that the search skips them.
+
+    The projection stays near the mean, by the identity mapping of GCNII (Chen et al., 2020): a free matrix in every
+    cell overfits the few labels that a client has. There is no norm: it would make steps of the weights before it
+    longer the smaller these are, each client would leave in a direction of its own, and the mean of their weights
+    swing from round to round.
 
     Args:
         terminal: the values t_k of the terminal nodes.
         blocks: W_k, in the same order.
         living: K, at least 1 unless all of them are dead.
+        gain: g.
     """
     weights = torch.stack([block.get_parameter("weight") for block in blocks])
     mixed = torch.einsum("knd,ked->ne", terminal, weights)
     total = (1 - TRAINED) * terminal.sum(0) + TRAINED * mixed
-    return total / living
+    return total * (gain / living)

@@ -103,7 +103,7 @@ def test_a_methods_own_defaults_are_resolved(method: str, decay: float) -> None:
     ("method", "expected"),
     [
         ("fedavg", (3, "adam", 0.01, "constant", 0.0, 0, "samples", "none")),
-        ("da_dfgas", (10, "sgd", 0.05, "cosine", 0.01, 10, "distribution-aware", "fednova")),
+        ("da_dfgas", (10, "sgd", 0.1, "cosine", 0.01, 10, "distribution-aware", "fednova")),
     ],
 )
 def test_local_training_and_aggregation_are_left_to_the_method(

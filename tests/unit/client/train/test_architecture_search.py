@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
-from client.train.architecture_search import BETAS, WEIGHT_DECAY, ArchitectureSteps
+from client.train.architecture_search import (
+    BETAS,
+    SHARPNESS,
+    WEIGHT_DECAY,
+    ArchitectureSteps,
+    search_loss,
+)
 from client.train.halves import halves
 from client.train.optimisation import optimise, optimiser
 from common.errors import DivergenceError
@@ -38,6 +46,20 @@ def test_halves_are_drawn_by_the_generator() -> None:
     masks = [halves(graph(10), torch.Generator().manual_seed(seed)).searched for seed in (1, 1, 2)]
     assert masks[0].equal(masks[1])
     assert not masks[0].equal(masks[2])
+
+
+def test_the_loss_of_the_search_sees_directions_and_not_sizes() -> None:
+    """By hand on two nodes; ten times the logits are the same, and no gradient leads along them."""
+    logits = torch.tensor([[3.0, 0.0], [0.0, 1.0]], dtype=torch.float64, requires_grad=True)
+    labels, searched = torch.tensor([0, 0]), torch.tensor([True, False])
+    root = (10 / 4) ** 0.5
+    loss = search_loss(logits, labels, searched)
+    assert loss.item() == pytest.approx(math.log1p(math.exp(-3 * SHARPNESS / root)))
+    assert search_loss(10 * logits, labels, searched).item() == pytest.approx(loss.item())
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert bool(gradient.any())
+    assert (gradient * logits).sum().item() == pytest.approx(0, abs=1e-12)
+    assert bool(torch.isfinite(search_loss(torch.zeros(2, 2), labels, searched)))
 
 
 class Product(nn.Module):

@@ -144,3 +144,47 @@ def test_architectures_of_ones_own_exclude_what_looks_at_whole_updates(
     with pytest.raises(ConfigError, match=words):
         config(**changes)
     assert config(**changes, dadfgas__personal=False).dadfgas.personal is False
+
+
+def test_retraining_starts_from_the_initial_weights_in_the_found_architecture() -> None:
+    own = config(dadfgas__search_share=0.5, aggregation__average_decay=0.5)
+    initial = METHOD.begin(AGREEMENT, own).section("model")
+    first = moved(METHOD.begin(AGREEMENT, own), own)
+    assert not first.section("searched")
+    second = moved(first, own)
+    for name, value in second.section("model").items():
+        if is_architecture(name):
+            assert value.equal(second.section("searched")[name])
+            assert not value.equal(initial[name])
+        elif name.endswith(".gain"):
+            assert value.equal(torch.ones(1))
+        else:
+            assert value.equal(initial[name])
+    # What the search left is scored, and then forgotten; averages begin anew.
+    torch.testing.assert_close(second.section("searched")["first.bias"], initial["first.bias"] + 2)
+    third = moved(second, own)
+    assert not third.section("searched")
+    assert third.values["averaged"] == 1
+    assert third.section("average")["first.weight"].equal(third.section("model")["first.weight"])
+
+
+def test_the_search_ends_when_the_architecture_is_stable() -> None:
+    """Equal steps on all logits leave every softmax, so that the entropy stays for five rounds, no fewer."""
+    own = config(rounds=20, dadfgas__stable_entropy=1e-6)
+    state = METHOD.begin(AGREEMENT, own)
+    for number in range(1, 7):
+        assert state.values["search_rounds"] is None, number
+        assert "search_rounds" not in METHOD.instruct(state, TRAIN, "a", own).values
+        state = moved(state, own)
+    assert state.values["search_rounds"] == 6
+    assert METHOD.instruct(state, TRAIN, "a", own).values["search_rounds"] == 6
+    assert state.values["used"] == "own"
+    assert state.section("searched")
+    state = moved(state, own)
+    assert len(state.values["entropies"]) == 6
+    assert state.values["search_rounds"] == 6
+    never = METHOD.begin(AGREEMENT, config(rounds=20))
+    for _ in range(10):
+        never = moved(never, config(rounds=20))
+    assert never.values["search_rounds"] is None
+    assert not METHOD.instruct(never, TRAIN, "a", config(rounds=20)).values.get("search_rounds")
