@@ -23,7 +23,7 @@ class DaDfgasConfig(Section):
         description="the search ends as soon as the entropy of the global architecture, as a share of the largest, "
         "moves by less than this over five rounds; 0: never",
     )
-    architecture_rate: Positive = Field(0.01, description="step size of Adam on the architecture")
+    architecture_rate: Positive = Field(0.03, description="step size of Adam on the architecture")
     smoothing: Fraction = Field(
         0.5, description="share of the global architecture that stays at the start (gamma_0)"
     )

@@ -123,7 +123,7 @@ class DiscreteNetwork(nn.Module):
         h = self.first(x)
         before = None if self.second is None else self.second(x)
         for cell in self.cells:
-            h, before = cell(h, before, adjacency), h
+            h = before = cell(h, before, adjacency)
         return self.classifier(dropout(h, self.rate, generator))
 
 

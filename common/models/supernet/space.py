@@ -14,7 +14,7 @@ ACTIVATIONS = (IDENTITY, "leaky-relu", "relu", "tanh", "elu", "sigmoid")
 NODES = 3
 """Nodes in each of the three layers of a cell."""
 INPUTS = 2
-"""What the first layer takes: the cell's input H, and X, the output of the cell before."""
+"""What the first layer takes: H and X, which are two projections of the features, or the output of the cell before."""
 
 LAYERS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("filter", INPUTS, FILTERS),

@@ -20,9 +20,10 @@ from common.randomness import derive_seed
 class Supernet(nn.Module):
     """Two projections of the features, cells one after the other, a linear classifier.
 
-    The first cell takes H = P_1 x and X = P_2 x; a later one the outputs of the cell before, and of the one before
-    that (P_1 x for the second). Weights have the names by which the networks that are cut out of it have them; those
-    of the architecture begin with "architecture.".
+    The first cell takes H = P_1 x and X = P_2 x; for a later one both are the output of the cell before, so that no
+    cell is skipped: an edge past it would win the search on a few labels, where raw features fit best. Weights have
+    the names by which the networks that are cut out of it have them; those of the architecture begin with
+    "architecture.".
 
     Args:
         inputs: feature dimension.
@@ -61,7 +62,7 @@ class Supernet(nn.Module):
         x = dropout(x, self.rate, generator)
         h, before = self.first(x), self.second(x)
         for cell, logits in zip(self.cells, self.architecture, strict=True):
-            h, before = cell(h, before, adjacency, cast(CellLogits, logits).weights()), h
+            h = before = cell(h, before, adjacency, cast(CellLogits, logits).weights())
         return self.classifier(dropout(h, self.rate, generator))
 
 
