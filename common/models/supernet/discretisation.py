@@ -8,10 +8,10 @@ from torch import Tensor
 
 from common.models.supernet.architecture import FALLBACK, Architecture, CellArchitecture, Edge, Layer
 from common.models.supernet.logits import LayerWeights, cell_logits, layer_weights
-from common.models.supernet.space import INPUTS, LAYERS, NODES, ZERO
+from common.models.supernet.space import IDENTITY, INPUTS, LAYERS, NODES, ZERO
 
-LEAST_ZERO = 0.5
-"""The weight above which the zero operation closes an edge."""
+LEAST_IDLE = 0.5
+"""The weight above which the zero operation closes an edge, and above which identity stands in for an aggregation."""
 BRANCHING = "aggregate"
 """The layer whose nodes may keep two edges."""
 
@@ -24,6 +24,8 @@ def discretised(parameters: Mapping[str, Tensor], gap: float) -> Architecture:
     - Nodes of layers 1 and 3 keep the edge of the largest p. Nodes of layer 2 keep it, and the second one if
       p_1 − p_2 < gap; each then has weight 1/2.
     - An edge has its strongest operation other than zero. If the weight of zero is above 0.5, it is closed.
+    - In layer 2 identity is only taken if its weight is above 0.5, so that a cell looks one hop further unless the
+      search is sure that it should not: on the few nodes of one client its own features nearly always fit best.
     - Closed edges, edges from nodes without an open edge, and nodes from which no path leads to the output go.
     - A cell in which nothing is left becomes identity-mean-ReLU from H.
 
@@ -64,6 +66,8 @@ def _chosen(weights: LayerWeights, target: int, operations: tuple[str, ...], gap
     edges = []
     for source in sorted(kept):
         share = dict(zip(operations, weights.operations[target, source].tolist(), strict=True))
-        if share.pop(ZERO, 0.0) <= LEAST_ZERO:
+        if share.pop(ZERO, 0.0) <= LEAST_IDLE:
+            if gap is not None and share[IDENTITY] <= LEAST_IDLE:
+                del share[IDENTITY]
             edges.append(Edge(source, max(share, key=lambda kind: share[kind]), 1 / len(kept)))
     return edges

@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 TRAINED = 0.1
 """β: how much of the projection is trained; the rest is the identity."""
-SEARCH_GAIN = 6.0
-"""g in the search: mixtures of all operations at equal shares leave about a sixth of what enters a cell."""
+SEARCH_GAIN = 2.0
+"""g in the search, where a mixture of all operations at equal shares leaves about a sixth of what enters a cell. Two
+cells then still give enough to learn from; to make up for all of it would make the local steps so long that clients
+part."""
 
 
 def projections(nodes: Sequence[int], dim: int) -> nn.ModuleDict:
@@ -28,7 +30,7 @@ def projected(
     """g Σ_k ((1 − β) t_k + β W_k t_k) / K over the K living terminal nodes: their concatenation, projected.
 
     A dead one is 0 and counts for nothing. The gain g is a constant of the weights at hand, `SEARCH_GAIN` in the
-    search, 1 afterwards: without it deep cells would give so much less than the input that the search skips them.
+    search, 1 afterwards: without it deep cells would give too little to learn from.
 
     The projection stays near the mean, by the identity mapping of GCNII (Chen et al., 2020): a free matrix in every
     cell overfits the few labels that a client has. There is no norm: it would make steps of the weights before it

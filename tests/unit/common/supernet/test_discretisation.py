@@ -18,7 +18,7 @@ from common.models.supernet.discretisation import discretised
 from common.models.supernet.drawing import drawing, table
 from common.models.supernet.logits import is_architecture
 from common.models.supernet.network import always_used, discrete_network, parameter_count, used_names
-from common.models.supernet.space import INPUTS, LAYERS, ZERO
+from common.models.supernet.space import AGGREGATIONS, INPUTS, LAYERS, ZERO
 from common.models.supernet.supernet import Supernet
 
 Make = Callable[..., Adjacency]
@@ -56,6 +56,10 @@ def hardened(model: Supernet, gap: float) -> None:
                     chosen = int(q.argmax())
                     if ZERO in operations and chosen == operations.index(ZERO) and q.max() <= 0.5:
                         q[chosen] = -1
+                        chosen = int(q.argmax())
+                    if layer == "aggregate" and operations[chosen] == "identity" and q.max() <= 0.5:
+                        q[chosen] = -1
+                        q[operations.index(ZERO)] = -1
                         chosen = int(q.argmax())
                     alpha.data[target, source] = 0
                     alpha.data[target, source, chosen] = SURE
@@ -249,3 +253,14 @@ def test_table_and_drawing_show_every_edge() -> None:
     assert sorted(re.findall(r">([\w.-]+)</text>", svg)) == sorted(
         ["node-gate", "identity", "sum", "max", "elu", "H", "X", "1.1", "1.3", "2.2", "3.1"]
     )
+
+
+def test_a_cell_looks_at_neighbours_unless_the_search_is_sure() -> None:
+    model = searched(0, spread=0.0)
+    alpha = model.get_parameter("architecture.0.aggregate_operations")
+    alpha.data[:, :, AGGREGATIONS.index("max")] = 0.01
+    # Five operations, one of them slightly above the rest: identity has a half at about l = ln 4.
+    for more, kind in ((-0.1, "max"), (0.1, "identity")):
+        alpha.data[:, :, AGGREGATIONS.index("identity")] = torch.tensor(4.0).log() + more
+        (cell,) = discretised(model.state_dict(), 0.1).cells
+        assert {edge.operation for edges in cell.layers["aggregate"].values() for edge in edges} == {kind}

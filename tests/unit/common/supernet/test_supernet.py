@@ -90,7 +90,7 @@ def test_a_node_is_the_mixture_of_all_operations_on_all_edges(make_adjacency: Ma
     whole = torch.cat([cell.projection[str(k)].weight for k in range(3)], dim=1)
     mean = torch.stack(third).mean(0)
     torch.testing.assert_close(
-        cell(h, x, adjacency, weights), 6 * (0.9 * mean + 0.1 * torch.cat(third, dim=1) @ whole.T / 3)
+        cell(h, x, adjacency, weights), 2 * (0.9 * mean + 0.1 * torch.cat(third, dim=1) @ whole.T / 3)
     )
 
 
