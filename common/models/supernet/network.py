@@ -82,9 +82,9 @@ class DiscreteCell(nn.Module):
             ).sum(0)
             for target, edges in layers["activate"].items()
         }
-        values = [value for _, value in sorted(terminal.items())]
+        ends = [value for _, value in sorted(terminal.items())]
         blocks = list(self.projection.children())
-        return projected(torch.stack(values), blocks, len(values), self.get_buffer("gain"))
+        return projected(torch.stack(ends), blocks, len(ends), self.get_buffer("gain"))
 
 
 class DiscreteNetwork(nn.Module):
