@@ -11,6 +11,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
+from deploy.commands.attacking import privacy_audit
 from deploy.commands.certifying import certificates
 from deploy.commands.checking import doctor, list_settings, validate
 from deploy.commands.comparing import compare
@@ -48,6 +49,7 @@ for command in (
     compare,
     validate,
     audit,
+    privacy_audit,
     report,
     predict,
     export,

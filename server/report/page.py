@@ -17,6 +17,7 @@ from server.report.faithfulness import CurveLines
 from server.report.page_template import TEMPLATE
 from server.report.phases import phase_chart
 from server.report.plots import CSS_DASHES, SERIES_COLOURS, Line, line_plot
+from server.report.privacy import privacy_charts
 from server.report.reliability import Curve, reliability_chart
 from server.report.run_view import RunView, view_run
 from server.report.wording import (
@@ -69,6 +70,7 @@ def render_report(runs: Sequence[RunView]) -> str:
                 collaboration_charts(run.collaboration, f"letters{index}") for index, run in enumerate(runs)
             ],
             curve_charts=[curve_charts(run, f"curves{index}") for index, run in enumerate(runs)],
+            privacy_charts=[privacy_charts(run.privacy, f"privacy{index}") for index, run in enumerate(runs)],
             several=len(runs) > 1,
         )
     )

@@ -7,7 +7,7 @@ It is a module because a Flower app bundle carries no template files.
 
 from __future__ import annotations
 
-from server.report import aggregation, architectures, collaboration, faithfulness
+from server.report import aggregation, architectures, collaboration, faithfulness, privacy
 from server.report.page_parts import MACROS, head
 
 TITLE = 'fedtag report: {{ runs|map(attribute="name")|list|listed }}'
@@ -85,6 +85,7 @@ TEMPLATE = (
 """
     + architectures.SECTION
     + faithfulness.SECTION
+    + privacy.SECTION
     + """\
 {{ collaboration(run.collaboration, collaboration_charts[loop.index0]) }}
 {{ aggregation(run, aggregation_charts[loop.index0]) }}

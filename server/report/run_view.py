@@ -13,6 +13,7 @@ from server.report.aggregation import AggregationView, view_aggregation
 from server.report.architectures import ArchitectureView, view_architectures
 from server.report.collaboration import CollaborationView, view_collaboration
 from server.report.faithfulness import FaithfulnessView, view_faithfulness
+from server.report.privacy import PrivacyView, view_privacy
 from server.tracking.disclosure_table import DisclosureTotal, disclosure_totals
 from server.tracking.model_card import setting
 from server.tracking.reliability import read_bins
@@ -72,6 +73,7 @@ class RunView:
     collaboration: CollaborationView
     reliability: tuple[ReliabilityBin, ...] = ()
     faithfulness: FaithfulnessView | None = None
+    privacy: PrivacyView | None = None
     architectures: tuple[ArchitectureView, ...] = ()
 
     @property
@@ -144,6 +146,7 @@ def view_run(path: Path, name: str) -> RunView:
         if summary
         else (),
         faithfulness=view_faithfulness(run),
+        privacy=view_privacy(run),
         architectures=view_architectures(run),
     )
 

@@ -11,9 +11,11 @@ from jinja2 import Environment, StrictUndefined
 
 from common.config import flatten
 from server.report.aggregation_words import guarantee_sentences
+from server.report.privacy_words import LEFT, attack_rows, control_sentences, population_sentence, verdict
 from server.tracking.card_template import TEMPLATE
 from server.tracking.disclosure_table import disclosure_totals, listed
 from server.tracking.durable_files import encoded, write_atomically
+from server.tracking.membership_audit import read_audit
 from server.tracking.rows import ClientRow, RoundRow, Summary, best_round
 from server.tracking.run_directory import RunDirectory
 
@@ -78,9 +80,24 @@ def model_card(run: RunDirectory) -> str:
             totals=disclosure_totals(run.read_disclosures()),
             private=private,
             guarantee=guarantee_sentences(summary.privacy) if summary and summary.privacy else [],
+            audit=audit_entries(run),
             versions=sorted(summary.versions.items()) if summary else [],
         )
     )
+
+
+def audit_entries(run: RunDirectory) -> dict[str, Any] | None:
+    """What the card says of a membership audit; None without one of the released model."""
+    record = read_audit(run)
+    if record is None:
+        return None
+    return {
+        "population": population_sentence(record),
+        "rows": [row for target in record["targets"] for row in attack_rows(target)],
+        "verdicts": [verdict(target) for target in record["targets"]],
+        "controls": control_sentences(record),
+        "left": LEFT,
+    }
 
 
 def released_round(rounds: list[RoundRow], summary: Summary | None, private: bool) -> RoundRow | None:

@@ -19,6 +19,7 @@ COMMANDS = (
     "compare",
     "validate",
     "audit",
+    "privacy-audit",
     "report",
     "predict",
     "export",

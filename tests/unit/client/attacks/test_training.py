@@ -117,4 +117,4 @@ def test_models_of_a_condensed_graph_learn_its_classes(
     accuracy = float((told.argmax(1) == people.labels)[people.non_members.numpy()].mean())
     assert accuracy > 0.6
     other = trained_on_condensed("other features", people, condensed, torch.zeros_like(graph.x))
-    assert np.allclose(other.posteriors(0), other.posteriors(0)[:1])
+    assert len(set(other.posteriors(0).argmax(1).tolist())) == 1

@@ -1,0 +1,84 @@
+"""What an audit keeps: counts, areas and curves in plain types, and nothing of a single node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from client.attacks.attack import Scored, measured
+from client.attacks.controls import Control, member_groups
+from client.attacks.measures import FALSE_POSITIVE_RATES
+from client.attacks.population import Population
+from client.attacks.resampling import Estimate
+from client.attacks.targets import Target
+from common.randomness import numpy_generator
+
+TRAINING = "training nodes"
+PSEUDO = "pseudo-labelled nodes"
+DIGITS = 4
+
+
+def population_record(people: Population) -> dict[str, Any]:
+    """How many nodes there are of each kind."""
+    groups = member_groups(people)
+    return {
+        "members": len(groups.members),
+        "non_members": len(groups.others),
+        "left_out": groups.left_out,
+        "shadow_nodes": int(people.shadow.sum()),
+        "spare_nodes": int(people.spare.sum()),
+        "rates": [round(rate, 6) for rate in FALSE_POSITIVE_RATES.tolist()],
+    }
+
+
+def target_record(
+    target: Target, people: Population, scored: Scored, draws: int, seed: int
+) -> dict[str, Any]:
+    """All attacks on a target, for each group of members that can be compared."""
+    groups = {TRAINING: member_groups(people)}
+    if target.pseudo_labelled is not None:
+        groups[PSEUDO] = member_groups(people, target.pseudo_labelled)
+    told: dict[str, Any] = {}
+    for group, compared in groups.items():
+        if compared.is_empty:
+            continue
+        attacks = {}
+        for name, scores in scored.scores.items():
+            found = measured(scores, compared, draws, numpy_generator(seed, target.name, group, name))
+            attacks[name] = {
+                **estimate_record(found.auc),
+                "low_rate": None if found.low_rate is None else round(found.low_rate, DIGITS),
+                "curve": np.round(found.curve, DIGITS).tolist(),
+            }
+        told[group] = {
+            "members": len(compared.members),
+            "non_members": len(compared.others),
+            "attacks": attacks,
+        }
+    return {
+        "name": target.name,
+        "kind": target.kind,
+        "member_accuracy": round(float(scored.member_accuracy.mean()), DIGITS),
+        "test_accuracy": round(float(scored.other_accuracy.mean()), DIGITS),
+        "groups": told,
+    }
+
+
+def control_record(control: Control) -> dict[str, Any]:
+    """One control."""
+    return {
+        "name": control.name,
+        "attack": control.attack,
+        **estimate_record(control.auc),
+        "verdict": control.verdict,
+    }
+
+
+def estimate_record(estimate: Estimate) -> dict[str, float]:
+    """An area and its interval."""
+    return {
+        "auc": round(estimate.mean, DIGITS),
+        "low": round(estimate.low, DIGITS),
+        "high": round(estimate.high, DIGITS),
+    }

@@ -1,0 +1,78 @@
+"""The command that attacks what was released: privacy-audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deploy.options import Debug
+
+
+def privacy_audit(
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A run directory, a folder with a released model, or a condensed graph's file.",
+            show_default=False,
+        ),
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Folder of a site, with its split; again for each site. [default: the run's]",
+            show_default=False,
+        ),
+    ] = None,
+    defences: Annotated[
+        bool,
+        typer.Option(
+            "--defences",
+            help="Also train models on these folders without and with defences, and attack them.",
+        ),
+    ] = False,
+    models: Annotated[
+        int, typer.Option(min=10, help="Models of each kind, and shadow attacks on a released model.")
+    ] = 10,
+    draws: Annotated[int, typer.Option(min=100, help="Of the bootstrap behind intervals.")] = 1000,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the figures here, and nothing else. [default: PATH/privacy.json]"),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Folder of encoded texts. [default: FEDTAG_CACHE, or ~/.cache/fedtag]"),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0, ...")] = "auto",
+    seed: Annotated[int, typer.Option(help="Of all draws, where no release has one.")] = 0,
+    debug: Debug = False,
+) -> None:
+    """Attack a release to learn who was among the training nodes.
+
+    Reads the released model, the condensed graph or both, and the sites' folders with their labels and splits, so
+    that it belongs where all of them may be seen: a simulation, or one institution and its own folder. Training
+    nodes are told from test nodes by confidence, entropy and modified entropy, and by an attack model that learned
+    from shadow models. Writes privacy.json (areas under ROC curves with intervals, counts; nothing of a single
+    node) and, for a run directory, its report and its card. The exit code is 1 where a control of the measurement
+    fails.
+
+    --defences compares models that it trains itself: without defence, with pseudo-labels for all (PL), with an L2
+    penalty on posteriors (Reg), with Laplace noise on features (LDP).
+
+    Example: `fedtag privacy-audit runs/fedavg-cora-1 --defences`
+    """
+    from deploy import privacy_audit as auditing
+    from deploy.console import notices, results, say
+    from deploy.privacy_table import show_audit
+    from server.report.privacy_words import is_sound
+
+    audit = auditing.Audit(path, tuple(data or ()), defences, models, draws, cache, device, seed)
+    record = auditing.audit_privacy(audit, debug)
+    console = results()
+    show_audit(console, record)
+    for file in auditing.write_audit(record, path, out):
+        say(console, f"{file.stem:<12} {file.absolute()}", "green")
+    if not is_sound(record):
+        say(notices(), "a control of the measurement failed: do not rely on these figures", "red")
+        raise typer.Exit(1)

@@ -1,0 +1,241 @@
+"""Attacking what was released to learn who was among the training nodes, and recording what came of it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from client.attacks.attack import attacked
+from client.attacks.controls import member_groups, never_seen, overfitted
+from client.attacks.population import Population, population
+from client.attacks.record import control_record, population_record, target_record
+from client.attacks.shadow import ShadowAttacker
+from client.attacks.targets import Target, defended, released, trained_on_condensed
+from client.methods.registry import client_method
+from client.prediction.outcome import ReleasedModel
+from client.session import Session
+from client.simulated import cache_folder
+from client.site import Site, name_of
+from client.train.threads import limited_threads
+from common.config import RunConfig
+from common.errors import ConfigError, DataError, RunError
+from common.randomness import derive_seed
+from deploy.audited_artefact import Artefact, read_artefact
+from deploy.display import Display, display
+from deploy.prediction import check_features
+from deploy.simulation import check_device
+from server.report.page import write_report
+from server.tracking.durable_files import write_atomically
+from server.tracking.membership_audit import FILE, SCHEMA
+from server.tracking.model_card import write_model_card
+from server.tracking.run_directory import SITES, RunDirectory, is_run
+
+REPORT = "report.html"
+CONTROL_MODELS = 3
+"""Models that know the training nodes by heart: their area is far from its bound, and each takes long."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What is to be audited.
+
+    Args:
+        path: a run directory, another folder with a release, or a condensed graph's file; None without a release.
+        data: the sites' folders; those of the run where empty.
+        defences: also train models on the folders, one kind a defence.
+        models: how many models of a kind, and shadow attacks on each.
+        draws: of the bootstrap.
+        cache: folder of encoded texts; that of simulations where None.
+        device: auto, cpu, cuda, ...
+        seed: where no release has one.
+    """
+
+    path: Path | None
+    data: Sequence[Path]
+    defences: bool
+    models: int = 10
+    draws: int = 1000
+    cache: Path | None = None
+    device: str = "auto"
+    seed: int = 0
+
+
+def audit_privacy(audit: Audit, debug: bool = False) -> dict[str, Any]:
+    """Attack everything that an audit names; nothing is written but the cache of encoded texts.
+
+    Returns:
+        counts, areas and curves over nodes, in plain types; nothing of a single node.
+
+    Raises:
+        ConfigError: there is nothing to attack, or no such device.
+        RunError: there is no release or no site, or one cannot be used.
+        DataError: folders break the contract, do not fit the release, or lack training or test nodes.
+    """
+    check_device(audit.device)
+    if audit.path is None and not (audit.data and audit.defences):
+        raise ConfigError(
+            "there is nothing to attack: name a run directory, or folders by --data together with --defences"
+        )
+    artefact = read_artefact(audit.path) if audit.path is not None else None
+    config = artefact.config if artefact is not None else RunConfig.from_flat({"seed": audit.seed})
+    folders = site_folders(audit)
+    with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace, display(debug) as shown:
+        sessions = [
+            Session(
+                Site(name_of(one), one, Path(workspace), audit.cache or cache_folder(), audit.device),
+                config,
+                shown.work(name_of(one)),
+                artefact.classes if artefact is not None else None,
+            )
+            for one in folders
+        ]
+        check_sessions(sessions, artefact)
+        names = [session.site.name for session in sessions]
+        people = population([session.graph for session in sessions], names, config.seed)
+        if member_groups(people).is_empty:
+            raise DataError(
+                "no class has both training and test nodes with labels, which an audit compares; "
+                "audit folders with their splits"
+            )
+        with limited_threads(people.graph.x.numel()):
+            targets = released_targets(artefact, sessions, people)
+            if audit.defences:
+                targets += defended(people)
+            return measured_targets(audit, config.seed, artefact, people, targets, len(folders), shown)
+
+
+def site_folders(audit: Audit) -> list[Path]:
+    """The folders of the sites.
+
+    Raises:
+        RunError: neither named nor in the run directory.
+    """
+    if audit.data:
+        return list(audit.data)
+    assert audit.path is not None
+    found = sorted(meta.parent for meta in (audit.path / SITES).glob("*/meta.json"))
+    if not found:
+        raise RunError(
+            f"{audit.path} has no folders of sites in {SITES}/, as only simulations have: name them by --data"
+        )
+    return found
+
+
+def check_sessions(sessions: Sequence[Session], artefact: Artefact | None) -> None:
+    """Raise DataError where folders do not fit the release or one another."""
+    if len({session.site.name for session in sessions}) < len(sessions):
+        names = ", ".join(session.site.name for session in sessions)
+        raise DataError(f"two folders have the same name ({names}); rename one, names tell sites apart")
+    for session in sessions:
+        if session.data.classes != sessions[0].data.classes:
+            raise DataError(
+                f"{session.site.folder} has other classes than {sessions[0].site.folder}; "
+                "audit folders of one federation"
+            )
+        if artefact is not None:
+            check_features(session, artefact.features)
+            dimension = session.graph.x.shape[1]
+            if dimension != artefact.dimension:
+                raise DataError(
+                    f"{session.site.folder}: features have {dimension} numbers a node, but what was released reads "
+                    f"{artefact.dimension}; use the features or the encoder of the training"
+                )
+
+
+def released_targets(
+    artefact: Artefact | None, sessions: Sequence[Session], people: Population
+) -> tuple[Target, ...]:
+    """What was released, as targets."""
+    if artefact is None:
+        return ()
+    targets = []
+    if artefact.model is not None:
+        card, method = artefact.model.card, client_method(artefact.model.config.method)
+        model = ReleasedModel(artefact.model.parameters, card.round, card.scoring)
+        logits = torch.cat([method.predict(model, session, False).logits for session in sessions])
+        targets.append(released(f"released model ({artefact.model.config.method})", logits))
+    if artefact.condensed is not None:
+        graph = artefact.condensed.graph
+        targets.append(
+            trained_on_condensed("condensed graph, asked with raw features", people, graph, people.graph.x)
+        )
+    return tuple(targets)
+
+
+def measured_targets(
+    audit: Audit,
+    seed: int,
+    artefact: Artefact | None,
+    people: Population,
+    targets: Sequence[Target],
+    sites: int,
+    shown: Display,
+) -> dict[str, Any]:
+    """The record of an audit: controls, then targets."""
+    seeds = tuple(derive_seed(seed, "privacy audit", number) for number in range(audit.models))
+    attacker = ShadowAttacker(people)
+
+    def progress(what: str, total: int) -> Any:
+        return partial(_told, shown.work("audit"), what, total)
+
+    few = seeds[:CONTROL_MODELS]
+    controls = (
+        overfitted(people, few, audit.draws, progress("attacking models that know by heart", len(few))),
+        *never_seen(
+            people,
+            attacker,
+            seeds,
+            audit.draws,
+            progress("attacking models that never saw the data", len(seeds)),
+        ),
+    )
+    records = []
+    for target in targets:
+        scored = attacked(target, people, attacker, seeds, progress(f"attacking: {target.name}", len(seeds)))
+        records.append(target_record(target, people, scored, audit.draws, seed))
+    model = artefact.model if artefact is not None else None
+    return {
+        "schema": SCHEMA,
+        "model": model.card.fingerprint if model is not None else None,
+        "round": model.card.round if model is not None else None,
+        "seed": seed,
+        "models": audit.models,
+        "draws": audit.draws,
+        "sites": sites,
+        **population_record(people),
+        "controls": [control_record(control) for control in controls],
+        "targets": records,
+    }
+
+
+def write_audit(record: dict[str, Any], path: Path | None, out: Path | None) -> tuple[Path, ...]:
+    """Write the record and, for a run directory, its report and its card anew.
+
+    Args:
+        record: of `audit_privacy`.
+        path: what was audited.
+        out: where the record goes; beside what was audited where None, and the run then shows it.
+
+    Returns:
+        the files written.
+    """
+    folder = Path() if path is None else path.parent if path.is_file() else path
+    file = out if out is not None else folder / FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, (json.dumps(record, allow_nan=False, indent=1) + "\n").encode())
+    if out is not None or path is None or not is_run(folder):
+        return (file,)
+    run = RunDirectory.open(folder)
+    write_report([folder], folder / REPORT)
+    return file, folder / REPORT, write_model_card(run)
+
+
+def _told(work: Any, what: str, total: int, done: int) -> None:
+    work(what, done, total)

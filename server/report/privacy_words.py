@@ -1,0 +1,132 @@
+"""What a membership audit says, for every place that shows one.
+
+A record is the plain object of a privacy.json: counts, areas under ROC curves with intervals, controls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+TERMS = (
+    (
+        "An attack scores nodes by what a model says of them, and is right as far as it puts training nodes above "
+        "test nodes: its AUC is the chance that it does so with one of each, 0.5 by guessing"
+    ),
+    "Test nodes are weighed so that their classes have the shares that they have among the training nodes",
+    "Confidence and modified entropy use the label of the attacked node, entropy and the shadow model do not",
+)
+"""What the figures mean."""
+
+CONTROLS = {
+    "overfitted": "Models that know the training nodes by heart are caught (AUC of at least 0.8)",
+    "dealt": "Memberships dealt by lot are not told (AUC within 0.5 ± 0.03)",
+    "never seen": "Models that never saw a training or test node tell nothing (AUC within 0.5 ± 0.03)",
+}
+WITHOUT_STRANGERS = (
+    "Models that never saw the data could not be trained: too few labelled nodes are outside every split"
+)
+LEFT = "Stronger attacks may tell more: the figures are what these attacks reach, and bound no other one"
+
+
+@dataclass(frozen=True)
+class AttackRow:
+    """One attack on one target.
+
+    Args:
+        target, group, attack: names; `group` is the members that are told apart.
+        members, non_members: how many nodes.
+        auc, low, high: area and its 95% interval.
+        low_rate: true positive rate at 1% false positives; None where it was not measured.
+    """
+
+    target: str
+    group: str
+    attack: str
+    members: int
+    non_members: int
+    auc: float
+    low: float
+    high: float
+    low_rate: float | None
+
+    @property
+    def interval(self) -> str:
+        """As `0.790 to 0.848`."""
+        return f"{self.low:.3f} to {self.high:.3f}"
+
+    @property
+    def low_rate_words(self) -> str:
+        """The rate in percent, or that there is none."""
+        return "not measured" if self.low_rate is None else f"{100 * self.low_rate:.1f}%"
+
+
+def attack_rows(target: Mapping[str, Any]) -> list[AttackRow]:
+    """All attacks on a target, by group of members."""
+    return [
+        AttackRow(
+            target["name"],
+            group,
+            attack,
+            told["members"],
+            told["non_members"],
+            *(found[key] for key in ("auc", "low", "high", "low_rate")),
+        )
+        for group, told in target["groups"].items()
+        for attack, found in told["attacks"].items()
+    ]
+
+
+def strongest(rows: Sequence[AttackRow]) -> AttackRow:
+    """The attack with the largest area."""
+    return max(rows, key=lambda row: row.auc)
+
+
+def verdict(target: Mapping[str, Any]) -> str:
+    """What is known of a target's training nodes by its strongest attack; never that they are safe."""
+    first = next(iter(target["groups"]))
+    best = strongest([row for row in attack_rows(target) if row.group == first])
+    found = f"AUC {best.auc:.3f} (95% interval {best.interval}) by {best.attack}"
+    if best.low > 0.5:
+        return f"{best.target}: gives away who was among the {first}, {found}"
+    return f"{best.target}: no attack that was tried is shown to beat guessing, at most {found}"
+
+
+def population_sentence(record: Mapping[str, Any]) -> str:
+    """Whom the audit compared, and what the attacker had."""
+    sentence = (
+        f"{record['members']:,} training nodes against {record['non_members']:,} test nodes of {record['sites']} "
+        f"site{'' if record['sites'] == 1 else 's'}; {record['models']} models of each kind and as many shadow attacks "
+        f"by an attacker who knows {record['shadow_nodes']:,} nodes outside every split"
+    )
+    if record["left_out"]:
+        sentence += f"; {record['left_out']:,} training nodes of classes without test nodes are left out"
+    return sentence
+
+
+def control_sentences(record: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    """Each control in a sentence, and whether it is in order."""
+    told = []
+    for control in record["controls"]:
+        found = (
+            f"AUC {control['auc']:.3f} (95% interval {control['low']:.3f} to {control['high']:.3f}) "
+            f"by {control['attack']}"
+        )
+        sentence = f"Control. {CONTROLS[control['name']]}: {control['verdict']}, {found}"
+        if control["name"] == "never seen" and control["verdict"] == "fails":
+            sentence += (
+                ". Training nodes differ from test nodes before anything is trained, and the areas above contain "
+                "that difference"
+            )
+        told.append((sentence, control["verdict"] == "holds"))
+    if len(record["controls"]) == 1:
+        told.append((f"Control. {WITHOUT_STRANGERS}", False))
+    return told
+
+
+def is_sound(record: Mapping[str, Any]) -> bool:
+    """Whether the measurement itself stood its controls; how the data were split is none of them."""
+    return all(
+        control["verdict"] != "fails" for control in record["controls"] if control["name"] != "never seen"
+    )

@@ -1,0 +1,39 @@
+"""privacy.json of a run directory: what attacks on its release told of who was among the training nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.errors import RunError
+from server.report.privacy_words import attack_rows, control_sentences, population_sentence, verdict
+from server.tracking.run_directory import RunDirectory, read_object
+
+FILE = "privacy.json"
+SCHEMA = 1
+
+
+def read_audit(run: RunDirectory) -> dict[str, Any] | None:
+    """The record of a run's audit; None if there is none, or one of another model than the released one.
+
+    Raises:
+        RunError: the file is damaged or of another schema.
+    """
+    path = run.path / FILE
+    record = read_object(path)
+    if record is None or record.get("model") != run.read_model_card().get("fingerprint"):
+        return None
+    try:
+        if record["schema"] != SCHEMA:
+            raise ValueError(f"schema {record['schema']!r}")
+        # Whatever a reader shows comes from these.
+        population_sentence(record)
+        control_sentences(record)
+        for target in record["targets"]:
+            verdict(target)
+            attack_rows(target)
+    except (KeyError, ValueError, TypeError, AttributeError, StopIteration) as error:
+        raise RunError(
+            f"{path} holds no membership audit of schema {SCHEMA} ({error}): remove it, or audit again with "
+            "fedtag privacy-audit"
+        ) from error
+    return record
