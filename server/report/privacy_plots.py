@@ -71,7 +71,7 @@ def roc_plot(rates: Sequence[float], curves: Sequence[RocCurve], identity: str) 
     """
     with matplotlib.rc_context(STYLE):
         figure, axes = blank_axes("members found", "non-members taken for members")
-        figure.subplots_adjust(left=0.14)
+        figure.subplots_adjust(left=0.14, right=0.96)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.plot([LEAST, 1], [LEAST, 1], color=INK, linestyle=DASHES[2], linewidth=1.1)

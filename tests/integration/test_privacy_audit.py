@@ -1,0 +1,218 @@
+"""`fedtag privacy-audit` as a person calls it, on a run of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from typer.testing import CliRunner, Result
+
+from client.data.folder import read_folder
+from client.data.writing import write_folder
+from common.synthetic.condensed import Condensed
+from deploy.cli import app
+from deploy.privacy_audit import Audit, audit_privacy
+from server.tracking.run_directory import RunDirectory
+
+ATTACKS = {"confidence", "entropy", "modified entropy", "shadow model"}
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def invoke() -> Invoke:
+    def call(*arguments: str | Path, code: int = 0) -> Result:
+        result = CliRunner().invoke(app, ["privacy-audit", *map(str, arguments)])
+        assert result.exit_code == code, result.output
+        return result
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def mixed_folder(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable[..., Path]) -> Path:
+    """600 nodes with features that say little, so that a model must learn its training nodes by heart."""
+    place = tmp_path_factory.mktemp("mixed")
+    graph = read_folder(write_feature_folder(place / "raw", nodes=600)).graph
+    features = np.random.default_rng(0).standard_normal((600, 60)).astype(np.float32)
+    features[np.arange(600), graph.labels] += 0.7
+    order = np.random.default_rng(1).permutation(600)
+    split = np.zeros(600, np.int8)
+    split[order[:90]], split[order[90:150]], split[order[150:330]] = 1, 2, 3
+    return write_folder(replace(graph, features=features, split=split, name="mixed"), place / "mixed")
+
+
+@pytest.fixture(scope="module")
+def run(mixed_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """FedAvg of two clients that goes on until the training nodes are known by heart."""
+    out = tmp_path_factory.mktemp("audited") / "run"
+    arguments = [
+        "simulate",
+        "--method",
+        "fedavg",
+        "--data",
+        str(mixed_folder),
+        "--clients",
+        "2",
+        "--rounds",
+        "12",
+    ]
+    settings = ["train.epochs=10", "train.weight-decay=0", "model.dropout=0", "evaluation.every=12"]
+    options = [part for setting in settings for part in ("--set", setting)]
+    result = CliRunner().invoke(app, [*arguments, "--out", str(out), "--partition", "random", *options])
+    assert result.exit_code == 0, result.output
+    return out
+
+
+@pytest.fixture(scope="module")
+def audited(run: Path, invoke: Invoke) -> tuple[Path, Result]:
+    return run, invoke(run)
+
+
+def record_of(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def test_an_overfitted_run_is_caught(audited: tuple[Path, Result]) -> None:
+    run, result = audited
+    record = record_of(run / "privacy.json")
+    (target,) = record["targets"]
+    assert target["name"] == "released model (fedavg)"
+    assert target["member_accuracy"] > 0.95
+    attacks = target["groups"]["training nodes"]["attacks"]
+    assert set(attacks) == ATTACKS
+    # The mean of two clients' models knows the nodes less well than either of them.
+    assert max(found["auc"] for found in attacks.values()) >= 0.65
+    assert max(found["low"] for found in attacks.values()) > 0.55
+    for found in attacks.values():
+        assert found["low"] <= found["auc"] <= found["high"]
+        assert found["low_rate"] is None, "180 non-members are too few"
+    assert record["model"] == RunDirectory.open(run).read_model_card()["fingerprint"]
+    assert (record["members"], record["non_members"], record["sites"]) == (90, 180, 2)
+    assert record["shadow_nodes"] + record["spare_nodes"] == 270
+    assert {one["name"]: one["verdict"] for one in record["controls"]}["overfitted"] == "holds"
+    assert "gives away who was among the training nodes" in result.stdout
+    assert "not measured" in result.stdout
+
+
+def test_the_run_shows_its_audit(audited: tuple[Path, Result]) -> None:
+    run, _ = audited
+    assert "<h3>Membership inference</h3>" in (run / "report.html").read_text()
+    assert "## Membership inference" in (run / "README.md").read_text()
+
+
+def test_the_record_names_no_node(audited: tuple[Path, Result]) -> None:
+    """Lists are curves over rates only, so that nothing has an entry a node."""
+    run, _ = audited
+    record = record_of(run / "privacy.json")
+
+    def lengths(value: Any) -> set[int]:
+        if isinstance(value, dict):
+            return set().union(*map(lengths, value.values()), set())
+        if isinstance(value, list):
+            return {len(value)}.union(*map(lengths, value))
+        return set()
+
+    assert lengths(record) <= {1, 2, 3, 31}
+
+
+def test_the_same_audit_gives_the_same_figures(audited: tuple[Path, Result]) -> None:
+    run, _ = audited
+    again = audit_privacy(Audit(run, (), defences=False))
+    assert json.loads(json.dumps(again)) == record_of(run / "privacy.json")
+
+
+def test_defences_are_compared_on_folders(mixed_folder: Path, tmp_path: Path, invoke: Invoke) -> None:
+    out = tmp_path / "deep" / "figures.json"
+    invoke("--data", mixed_folder, "--defences", "--out", out, "--draws", "100")
+    record = record_of(out)
+    assert record["model"] is None
+    found = {target["name"]: target for target in record["targets"]}
+    assert list(found) == ["no defence", "PL", "Reg", "LDP"]
+    assert set(found["PL"]["groups"]) == {"training nodes", "pseudo-labelled nodes"}
+    assert found["PL"]["groups"]["pseudo-labelled nodes"]["members"] == record["spare_nodes"]
+
+    def area(name: str) -> float:
+        return float(found[name]["groups"]["training nodes"]["attacks"]["modified entropy"]["auc"])
+
+    assert area("no defence") >= 0.8
+    assert area("LDP") < area("no defence")
+    assert sorted(path.name for path in mixed_folder.iterdir()) == [
+        "edges.parquet",
+        "features.npy",
+        "meta.json",
+        "nodes.parquet",
+    ]
+
+
+def condensed_file(path: Path, folder: Path, classes: tuple[str, ...] = ("a", "b", "c")) -> Path:
+    """The means of each class's training nodes, in the form of a released condensed graph."""
+    graph = read_folder(folder).graph
+    assert graph.features is not None
+    rows = [graph.features[(graph.labels == label) & (graph.split == 1)].mean(0) for label in range(3)]
+    x, y = torch.from_numpy(np.stack(rows)), torch.arange(3)
+    tensors = {
+        f"graph/{name}": value for name, value in Condensed.without_links(x, y, copies=False).tensors.items()
+    }
+    card = {"classes": classes, "features": "features.npy", "settings": {"method": "fedgc", "seed": 5}}
+    path.write_bytes(safetensors.torch.save(tensors, metadata={"fedtag": json.dumps(card)}))
+    return path
+
+
+def test_a_condensed_graph_is_attacked_through_models_of_it(
+    mixed_folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    file = condensed_file(tmp_path / "condensed.safetensors", mixed_folder)
+    invoke(file, "--data", mixed_folder, "--draws", "100")
+    record = record_of(tmp_path / "privacy.json")
+    assert record["seed"] == 5
+    (target,) = record["targets"]
+    assert target["kind"] == "condensed"
+    assert target["test_accuracy"] > 0.5
+    # Three means of 30 nodes each tell far less of these nodes than a model that knows them by heart.
+    assert max(one["auc"] for one in target["groups"]["training nodes"]["attacks"].values()) < 0.75
+
+
+def test_a_damaged_condensed_graph_is_named(mixed_folder: Path, tmp_path: Path, invoke: Invoke) -> None:
+    file = condensed_file(tmp_path / "condensed.safetensors", mixed_folder, classes=("a", "b"))
+    result = invoke(file, "--data", mixed_folder, code=1)
+    assert "its labels do not fit its nodes or classes" in result.stderr
+    file.write_bytes(file.read_bytes()[:100])
+    result = invoke(file, "--data", mixed_folder, code=1)
+    assert "is no condensed graph of fedtag, or is damaged" in result.stderr
+
+
+def test_what_cannot_be_audited_is_refused(
+    run: Path, mixed_folder: Path, tmp_path: Path, invoke: Invoke, write_feature_folder: Callable[..., Path]
+) -> None:
+    assert "there is nothing to attack" in invoke(code=2).stderr
+    assert "there is nothing to attack" in invoke("--data", mixed_folder, code=2).stderr
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    for name in ("model.json", "model.safetensors"):
+        (alone / name).write_bytes((run / name).read_bytes())
+    assert "has no folders of sites" in invoke(alone, code=1).stderr
+    narrow = write_feature_folder(tmp_path / "narrow")
+    assert "features have 8 numbers a node" in invoke(alone, "--data", narrow, code=2).stderr
+    assert (
+        "two folders have the same name"
+        in invoke(alone, "--data", mixed_folder, "--data", mixed_folder, code=2).stderr
+    )
+    (tmp_path / "notes.txt").write_text("x")
+    assert "is no release: name a folder" in invoke(tmp_path / "notes.txt", "--data", narrow, code=2).stderr
+
+
+def test_a_folder_without_test_nodes_has_no_non_members(
+    run: Path, mixed_folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    graph = read_folder(mixed_folder).graph
+    split = np.where(graph.split == 3, 0, graph.split)
+    bare = write_folder(replace(graph, split=split), tmp_path / "bare")
+    assert "no class has both training and test nodes" in invoke(run, "--data", bare, code=2).stderr
