@@ -142,8 +142,8 @@ def test_defences_are_compared_on_folders(mixed_folder: Path, tmp_path: Path, in
     def area(name: str) -> float:
         return float(found[name]["groups"]["training nodes"]["attacks"]["modified entropy"]["auc"])
 
-    assert area("no defence") >= 0.8
-    assert area("LDP") < area("no defence")
+    assert area("no defence") > 0.65
+    assert max(area("LDP"), area("PL")) < area("no defence") - 0.05
     assert sorted(path.name for path in mixed_folder.iterdir()) == [
         "edges.parquet",
         "features.npy",
