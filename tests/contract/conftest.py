@@ -180,6 +180,7 @@ METHODS |= {
     },
     "fedavg, mended, gcond": {"method": "fedavg", "condenser.name": "gcond", **QUICK, **MENDED},
     "fedc4, mended": {"method": "fedc4", **QUICK, **MENDED},
+    "fedgc, mended": {"method": "fedgc", **QUICK_FEDGC, **MENDED},
     "da_dfgas, mended": {"method": "da_dfgas", **MENDED},
     "da_dfgas, mended, secure, inductive": {
         "method": "da_dfgas",

@@ -169,4 +169,5 @@ def test_test_labels_do_not_choose_the_best_round(
     assert other.summary.best_round == finished.summary.best_round
     assert fingerprint(other.best) == fingerprint(finished.best)
     assert [row["val_accuracy"] for row in other.rows] == [row["val_accuracy"] for row in finished.rows]
-    assert other.summary.test_accuracy != finished.summary.test_accuracy
+    # A model that says one class of all nodes scores the same after the labels have moved, but not every round's does.
+    assert [row["test_accuracy"] for row in other.rows] != [row["test_accuracy"] for row in finished.rows]
