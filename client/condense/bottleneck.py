@@ -1,0 +1,156 @@
+"""Node features that say what a classifier needs, and as little else as possible (FedGC, Eq. 4-10).
+
+papers/fedgc.txt, section 3.2: ẑ = Â W₂ ReLU(W₁ x); μ = ẑ[:d], σ = softplus(ẑ[d:]), z = μ + σ ε. W₁ and W₂ minimise
+
+    cross-entropy of φ(z) + γ KL(N(μ, σ²) ‖ N(0, I))
+
+for a classifier φ that stays as it is, and so holds the features of all clients in one space. The divergence is summed
+over dimensions and averaged over nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from common.errors import DivergenceError
+from common.graph import Adjacency
+
+Classify = Callable[[Float[Tensor, "nodes dim"]], Float[Tensor, "nodes classes"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed:
+    """What became of the features.
+
+    Args:
+        z: one draw for every node; the features themselves where there was no label to learn from.
+        epoch: steps behind it; 0 where there was none.
+        accuracy: of the classifier on the validation nodes by these features; None without any.
+    """
+
+    z: Float[Tensor, "nodes dim"]
+    epoch: int
+    accuracy: float | None
+
+
+class Encoder(nn.Module):
+    """x ↦ μ and the argument of σ's softplus; two linear maps without bias, then one propagation.
+
+    Args:
+        dimension: d.
+        generator: of the initial values.
+        dtype: of the weights.
+    """
+
+    def __init__(self, dimension: int, generator: torch.Generator, dtype: torch.dtype = torch.float32):
+        super().__init__()
+        like = {"device": generator.device, "dtype": dtype}
+        self.first = nn.Parameter(torch.empty(dimension, dimension, **like))
+        self.second = nn.Parameter(torch.empty(2 * dimension, dimension, **like))
+        for weight in (self.first, self.second):
+            nn.init.xavier_uniform_(weight, generator=generator)
+
+    def forward(
+        self, x: Float[Tensor, "nodes dim"], adjacency: Adjacency
+    ) -> tuple[Float[Tensor, "nodes dim"], Float[Tensor, "nodes dim"]]:
+        hidden = functional.relu(functional.linear(x, self.first))
+        # Propagation commutes with the second map, which doubles what there is to propagate.
+        mean, raw = functional.linear(adjacency.propagate(hidden), self.second).chunk(2, dim=1)
+        return mean, raw
+
+
+def divergence(
+    mean: Float[Tensor, "nodes dim"], raw: Float[Tensor, "nodes dim"]
+) -> Float[Tensor, " nodes"]:
+    """KL(N(μ, σ²) ‖ N(0, I)) = ½ Σ (μ² + σ² − 1 − ln σ²) of every node, σ = softplus(raw)."""
+    return 0.5 * (mean.square() + functional.softplus(raw).square() - 1 - 2 * _log_softplus(raw)).sum(1)
+
+
+def transformed(
+    x: Float[Tensor, "nodes dim"],
+    adjacency: Adjacency,
+    y: Int[Tensor, " nodes"],
+    labelled: Bool[Tensor, " nodes"],
+    judges: Bool[Tensor, " nodes"],
+    judged: Int[Tensor, " nodes"],
+    classify: Classify,
+    seen: Bool[Tensor, " nodes"],
+    *,
+    compression: float,
+    epochs: int,
+    rate: float,
+    generator: torch.Generator,
+) -> Transformed:
+    """Train an encoder on a client's graph, and draw the features that its validation nodes find best.
+
+    The better accuracy decides, then the lower cross-entropy, then the fewer steps; without validation nodes the last
+    step stands. Where no node has a label to learn from, the divergence alone would leave nothing but noise, and the
+    features stay what they are.
+
+    Args:
+        x: features.
+        adjacency: Â, by which the classifier propagates too.
+        y: labels to learn, training labels and pseudo-labels; those of other nodes are not read.
+        labelled: whose they are.
+        judges: validation nodes.
+        judged: their labels; those of other nodes are not read.
+        classify: logits of the frozen classifier.
+        seen: nodes over which the divergence is averaged.
+        compression: γ, at least 0.
+        epochs: steps of Adam, at least 1.
+        rate: their size, above 0.
+        generator: of initial values and draws, on the features' device.
+
+    Raises:
+        DivergenceError: the loss is not finite.
+    """
+    if not bool(labelled.any()):
+        return Transformed(x, 0, None)
+    encoder = Encoder(x.shape[1], generator, x.dtype)
+    weights = list(encoder.parameters())
+    adam = torch.optim.Adam(weights, lr=rate, fused=True)
+    chooses = bool(judges.any())
+    best: tuple[float, float] | None = None
+    found = Transformed(x, 0, None)
+    # Each draw is both trained on and judged, so that the last step needs one more.
+    for epoch in range(epochs + 1):
+        mean, raw = encoder(x, adjacency)
+        noise = torch.empty_like(mean).normal_(generator=generator)
+        z = mean + functional.softplus(raw) * noise
+        logits = classify(z)
+        if epoch and chooses:
+            score = _score(logits.detach()[judges], judged[judges])
+            if best is None or score > best:
+                best, found = score, Transformed(z.detach(), epoch, score[0])
+        if epoch == epochs:
+            break
+        loss = functional.cross_entropy(logits[labelled], y[labelled])
+        loss = loss + compression * divergence(mean, raw)[seen].mean()
+        if not bool(torch.isfinite(loss)):
+            raise DivergenceError(
+                f"the bottleneck diverged (the loss is {float(loss.detach())}): lower fedgc.bottleneck-rate, or scale "
+                "the features down"
+            )
+        # Not backward(), which would leave derivatives in the classifier.
+        for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+            weight.grad = gradient
+        adam.step()
+    return found if chooses else Transformed(z.detach(), epochs, None)
+
+
+def _score(logits: Float[Tensor, "judges classes"], labels: Int[Tensor, " judges"]) -> tuple[float, float]:
+    accuracy = (logits.argmax(1) == labels).double().mean()
+    return float(accuracy), -float(functional.cross_entropy(logits, labels))
+
+
+def _log_softplus(raw: Float[Tensor, "nodes dim"]) -> Float[Tensor, "nodes dim"]:
+    """ln ln(1 + exp(raw)); far below zero raw − exp(raw) / 2, where softplus itself is lost in rounding."""
+    low = raw < -15
+    above = functional.softplus(raw.masked_fill(low, 0.0)).log()
+    return torch.where(low, raw - raw.clamp_max(-15).exp() / 2, above)
