@@ -13,6 +13,7 @@ from client.secure.admission import trusted_peers
 from client.site import Site
 from client.state import StateStore
 from common.errors import ProtocolError, WireError
+from common.secure.canonical import canonical
 from common.secure.identity import Identity, PublicIdentity
 from common.secure.letters import PEERS, STAMP_BYTES, Stamp, letter_stamp, opened_letter, sealed_letter
 from common.secure.phases import SHARES
@@ -78,6 +79,16 @@ class Mailbox:
                 self._identity, self.site.name, recipient, self._keys[recipient], kind, self.stamp, content
             )
         )
+
+    def key_with(self, peer: str, context: bytes) -> bytes:
+        """A key that this site and a peer alone can derive, in the run and for a context of the method's.
+
+        Raises:
+            ProtocolError: it is no peer.
+        """
+        if peer not in self._keys:
+            raise ProtocolError(f"{peer} is no peer of {self.site.name}: its keys are unknown")
+        return self._identity.key_with(self._keys[peer], canonical("method", self.stamp.run, context))
 
     def complain(self, sender: str, why: str) -> None:
         """Leave out what a letter said, because it makes no sense to the method."""

@@ -252,6 +252,16 @@ class Session:
             instruction.round, instruction.step, tensors, values
         )
 
+    @property
+    def responds(self) -> bool:
+        """Whether an instruction of a run is being carried out."""
+        return self._instruction is not None
+
+    @property
+    def run(self) -> str:
+        """The run of the instruction that is being carried out."""
+        return self._current().run
+
     def _current(self) -> Instruction:
         assert self._instruction is not None, "a session remembers only while it responds"
         return self._instruction

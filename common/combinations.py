@@ -96,10 +96,32 @@ def _server_side(config: RunConfig) -> list[str]:
         wrong.append(
             "differential privacy would put noise on the counts by which fedgc divides: set privacy.dp.mode = off"
         )
+    if config.fedgc.exchange != "off":
+        wrong += _neighbours(config)
     if teaching_rounds(config) >= config.rounds:
         wrong.append(
             f"fedgc.self-training-rounds = {config.fedgc.self_training_rounds} leave none of the {config.rounds} "
             "rounds for condensation: raise rounds, or lower them"
+        )
+    return wrong
+
+
+def _neighbours(config: RunConfig) -> list[str]:
+    """What does not go with features to which nodes at other institutions have added."""
+    wrong = []
+    if config.train.inductive:
+        wrong.append(
+            "fedgc.exchange brings the features of test nodes to those that train, which train.inductive forbids: set "
+            "one of them off"
+        )
+    if config.data.overlap:
+        wrong.append(
+            "fedgc.exchange would add copied nodes twice, as copies and as neighbours elsewhere: set data.overlap = 0"
+        )
+    if config.privacy.hide_statistics:
+        wrong.append(
+            "privacy.hide-statistics lets masked sums alone through, and fedgc.exchange has parts of other sums: set "
+            "one of them off"
         )
     return wrong
 

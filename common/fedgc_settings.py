@@ -14,6 +14,26 @@ from common.synthetic.matching import Distance
 class FedGCConfig(Section):
     """FedGC: self-training, condensation by the server, fine-tuning by the clients."""
 
+    exchange: Literal["off", "summed", "homomorphic"] = Field(
+        "off",
+        description="whether features join those of linked nodes elsewhere, once: as sums under masks, or under "
+        "homomorphic encryption",
+    )
+    exchange_hops: Annotated[int, Field(ge=1, le=2)] = Field(
+        1, description="propagations of the features, each of which takes an exchange"
+    )
+    min_neighbours: Count = Field(
+        3, description="least foreign neighbours over which a node gets a sum; others go without"
+    )
+    bottleneck: bool = Field(
+        True,
+        description="features are transformed so that they tell the self-trained model enough, and little else",
+    )
+    compression: NonNegative = Field(
+        5e-4, description="gamma: weight of the divergence of transformed features from noise"
+    )
+    bottleneck_epochs: Count = Field(100, description="steps of the transformation")
+    bottleneck_rate: Positive = Field(0.001, description="step size of the transformation")
     self_training: bool = Field(
         True, description="nodes of no split that the self-trained model is sure of join the labelled ones"
     )

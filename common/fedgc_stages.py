@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 def teaching_rounds(config: RunConfig) -> int:
     """The rounds of self-training, which come first; none where nothing needs their model."""
-    return config.fedgc.self_training_rounds if config.fedgc.self_training else 0
+    settings = config.fedgc
+    return settings.self_training_rounds if settings.self_training or settings.bottleneck else 0
 
 
 def teaches(round_number: int, config: RunConfig) -> bool:

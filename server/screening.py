@@ -161,7 +161,7 @@ def _contribution(tensors: Mapping[str, Tensor], expected: Mapping[str, TensorFo
         )
     for name, value in tensors.items():
         form = expected[name]
-        if tuple(value.shape) != form.shape or value.dtype != form.dtype:
+        if not form.fits(tuple(value.shape), value.dtype):
             raise WireError(
                 f"tensor '{name}' has shape {tuple(value.shape)} and type {value.dtype}, "
                 f"agreed are {form.shape} and {form.dtype}"

@@ -65,9 +65,7 @@ class Encoder(nn.Module):
         return mean, raw
 
 
-def divergence(
-    mean: Float[Tensor, "nodes dim"], raw: Float[Tensor, "nodes dim"]
-) -> Float[Tensor, " nodes"]:
+def divergence(mean: Float[Tensor, "nodes dim"], raw: Float[Tensor, "nodes dim"]) -> Float[Tensor, " nodes"]:
     """KL(N(μ, σ²) ‖ N(0, I)) = ½ Σ (μ² + σ² − 1 − ln σ²) of every node, σ = softplus(raw)."""
     return 0.5 * (mean.square() + functional.softplus(raw).square() - 1 - 2 * _log_softplus(raw)).sum(1)
 

@@ -132,6 +132,15 @@ class Identity:
                 "a letter was altered, or is from, for or about something else: its sender must seal it again"
             ) from error
 
+    def key_with(self, peer: PublicIdentity, context: bytes) -> bytes:
+        """32 bytes that this site and a peer alone can derive, the same at both; others for another context.
+
+        Raises:
+            ProtocolError: the peer's key is degenerate.
+        """
+        secret = agreed_secret(self._seal, peer.seal, "a peer")
+        return derived_key(secret, "pair of sites", context, *sorted((self.public.seal, peer.seal)))
+
     def _letter_key(
         self, peer: PublicIdentity, context: bytes, sender: PublicIdentity, recipient: PublicIdentity
     ) -> bytes:

@@ -59,12 +59,23 @@ class Aggregate:
 class TensorForm:
     """The only form in which a tensor of a reply is accepted.
 
-    `optional`: a client that makes no use of the tensor leaves it out.
+    Args:
+        shape: of the tensor.
+        dtype: of its values.
+        optional: a client that makes no use of the tensor leaves it out.
+        any_length: the first dimension is what the client makes it; exchange.max-message-mb bounds it.
     """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     optional: bool = False
+    any_length: bool = False
+
+    def fits(self, shape: tuple[int, ...], dtype: torch.dtype) -> bool:
+        """Whether a tensor has this form."""
+        free = 1 if self.any_length else 0
+        same = len(shape) == len(self.shape) and shape[free:] == self.shape[free:]
+        return same and dtype == self.dtype
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from torch.nn import functional
 
 from client.condense.class_sums import feature_sums, gradient_sums, told_counts
 from client.condense.synthetic.sampling import ClassSampler
+from client.methods.fedgc.exchange import exchanged, take_part
 from client.methods.fedgc.preparation import (
     Prepared,
-    exchanged,
     prepared,
     prepared_by,
     received_teacher,
@@ -45,6 +45,7 @@ from common.fedgc import (
 from common.fedgc_stages import teaches
 from common.models.backbone import Backbone
 from common.models.parameters import difference, fingerprint, load_parameters, parameters_of
+from common.neighbour_parts import PHASES as EXCHANGE
 from common.randomness import torch_generator
 from common.synthetic.gradients import initial_weights, logits
 from common.wire.records import Content, Instruction, prefixed
@@ -67,6 +68,8 @@ class FedGC:
     """
 
     def respond(self, instruction: Instruction, session: Session) -> Content:
+        if instruction.phase in EXCHANGE:
+            return take_part(instruction, session)
         work = Work(instruction, session)
         tensors: dict[str, Tensor] = {}
         values: dict[str, Any] = {"sizes": session.sizes}

@@ -10,13 +10,16 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from client.condense import bottleneck
 from client.condense.pseudo_labels import with_pseudo_labels
+from client.methods.fedgc.exchange import exchanged
 from client.state import Remembered
 from common.errors import ProtocolError
 from common.fedgc import TEACHER, initial_teacher
 from common.graph import Graph
 from common.models.backbone import Backbone
 from common.models.parameters import load_parameters
+from common.randomness import torch_generator
 from common.wire.records import Instruction
 
 if TYPE_CHECKING:
@@ -44,11 +47,6 @@ class Prepared:
         return replace(session.training_graph, x=self.x, y=self.y, train_mask=self.labelled)
 
 
-def exchanged(session: Session) -> Float[Tensor, "nodes dim"]:
-    """The features that take the place of X in self-training and in all that follows."""
-    return session.graph.x
-
-
 def transformed(
     session: Session,
     x: Float[Tensor, "nodes dim"],
@@ -64,7 +62,28 @@ def transformed(
         y, labelled: the labels that may be learned.
         teacher: the self-trained model; None in a run without.
     """
-    return x
+    settings, graph, adjacency = session.config.fedgc, session.graph, session.training_adjacency
+    if teacher is None or not settings.bottleneck:
+        return x
+    # Where training is inductive, no loss may look at test nodes.
+    hidden = graph.test_mask if session.config.train.inductive else torch.zeros_like(graph.test_mask)
+    with session.timed("bottleneck"):
+        return bottleneck.transformed(
+            x,
+            adjacency,
+            y,
+            labelled,
+            graph.val_mask,
+            graph.y,
+            lambda z: teacher(z, adjacency),
+            ~hidden,
+            compression=settings.compression,
+            epochs=settings.bottleneck_epochs,
+            rate=settings.bottleneck_rate,
+            generator=torch_generator(
+                session.config.seed, session.site.name, "bottleneck", device=session.device
+            ),
+        ).z
 
 
 def received_teacher(session: Session, parameters: Mapping[str, Tensor]) -> Backbone:
@@ -109,7 +128,8 @@ def prepared_by(session: Session, parameters: Mapping[str, Tensor]) -> Prepared:
     y, labelled = torch.where(graph.train_mask, graph.y, -1), graph.train_mask
     teacher = received_teacher(session, parameters) if parameters else None
     if teacher is not None:
-        with session.timed("pseudo-labels"), torch.no_grad():
-            logits = teacher(x, session.training_adjacency)
-            y, labelled = with_pseudo_labels(graph, logits, session.config.fedgc.confidence)
+        if session.config.fedgc.self_training:
+            with session.timed("pseudo-labels"), torch.no_grad():
+                logits = teacher(x, session.training_adjacency)
+                y, labelled = with_pseudo_labels(graph, logits, session.config.fedgc.confidence)
     return Prepared(transformed(session, x, y, labelled, teacher), y, labelled)

@@ -32,11 +32,20 @@ from common.fedgc import (
 from common.fedgc_stages import is_scored, teaches, teaching_rounds
 from common.models.assembly import initial_backbone
 from common.models.parameters import Parameters, fingerprint, parameters_of
+from common.neighbour_parts import PHASES as EXCHANGE
 from common.randomness import derive_seed
 from common.synthetic.gradients import initial_weights
 from common.wire.records import Content, Reply, prefixed
 from server.methods.fedavg import FedAvg
 from server.methods.fedgc.condensation import Sums, as_it_stands, begun, moved, taught
+from server.methods.fedgc.neighbours import (
+    KINDS,
+    after_neighbours,
+    neighbour_document,
+    neighbour_forms,
+    neighbour_phases,
+    neighbour_sums,
+)
 from server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
 
 TEACH = Phase(TRAIN_PHASE, "clients score and train the model of self-training", sums=True)
@@ -50,7 +59,8 @@ GRAPH_TENSORS = "condensed"
 
 
 class FedGC(FedAvg):
-    """Phases: `train` in the rounds of self-training, `condense` in all others.
+    """Phases: those of the exchange of neighbour sums in round 1; `train` in the rounds of self-training, `condense` in
+    all others.
 
     State: "model/", which is scored: the self-trained one, then that of the condensed graph; "teacher/", the
     self-trained model when it is ready; "condensed/", all that the condensed graph needs to be learned further. In
@@ -69,10 +79,12 @@ class FedGC(FedAvg):
         THETA: Kind("the seed of a matching model"),
         MATCHED: Kind("which classes have enough labelled nodes in all"),
         MOMENTS: Kind("whether sums of features are asked for"),
+        **KINDS,
     }
 
     def phases(self, round_number: int, config: RunConfig) -> tuple[Phase, ...]:
-        return (TEACH if teaches(round_number, config) else CONDENSE,)
+        first = neighbour_phases(config) if round_number == 1 else ()
+        return (*first, TEACH if teaches(round_number, config) else CONDENSE)
 
     def releasable(self, round_number: int, config: RunConfig) -> bool:
         """The self-trained model is not what a run releases."""
@@ -110,6 +122,8 @@ class FedGC(FedAvg):
     def instruct(
         self, state: ServerState | None, phase: Phase, client: str | None, config: RunConfig
     ) -> Content:
+        if phase.name in EXCHANGE:
+            return neighbour_sums(state, phase.name, client)
         number = state.values["round"] + 1 if state else 1
         if teaches(number, config):
             return Content(prefixed("model", state.section("model")) if state else {})
@@ -131,6 +145,8 @@ class FedGC(FedAvg):
         return Content(tensors, values)
 
     def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
+        if phase.name in EXCHANGE:
+            return neighbour_forms(phase.name)
         if phase.name != CONDENSE_PHASE:
             return super().expected(state, phase)
         values, classes = state.values, state.values["classes"]
@@ -151,6 +167,8 @@ class FedGC(FedAvg):
         aggregate: Aggregate,
         config: RunConfig,
     ) -> ServerState:
+        if phase.name in EXCHANGE:
+            return after_neighbours(state, phase.name, replies, config)
         number = state.values["round"] + 1
         values = {**state.values, "round": number}
         if phase.name == TRAIN_PHASE:
@@ -184,6 +202,9 @@ class FedGC(FedAvg):
             return {}
         teacher = prefixed(TEACHER, state.section(TEACHER))
         return {**prefixed("graph", as_it_stands(graph, config).tensors), **teacher}
+
+    def documents(self, state: ServerState) -> Mapping[str, str]:
+        return neighbour_document(state)
 
     def _without_sums(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
         """The tensors where no sum came; before there is a condensed graph, an untrained model is scored."""

@@ -206,5 +206,5 @@ def test_without_a_label_to_learn_features_stay_what_they_are(case: Case) -> Non
 
 
 def test_divergence_names_the_setting_to_lower(case: Case) -> None:
-    with pytest.raises(DivergenceError, match="fedgc.bottleneck-rate"):
+    with pytest.raises(DivergenceError, match="bottleneck-rate"):
         case.run(x=case.x * float("inf"))
