@@ -50,9 +50,9 @@ class Encoder(nn.Module):
 
     def __init__(self, dimension: int, generator: torch.Generator, dtype: torch.dtype = torch.float32):
         super().__init__()
-        like = {"device": generator.device, "dtype": dtype}
-        self.first = nn.Parameter(torch.empty(dimension, dimension, **like))
-        self.second = nn.Parameter(torch.empty(2 * dimension, dimension, **like))
+        device = generator.device
+        self.first = nn.Parameter(torch.empty(dimension, dimension, dtype=dtype, device=device))
+        self.second = nn.Parameter(torch.empty(2 * dimension, dimension, dtype=dtype, device=device))
         for weight in (self.first, self.second):
             nn.init.xavier_uniform_(weight, generator=generator)
 

@@ -47,8 +47,8 @@ class Bundle:
     def slot(self) -> str:
         """SHA-256 of everything."""
         numbers = [count for row in self.counts for count in row]
-        parts = (self.nonce, self.recipient, len(self.owners), *self.owners, *self.nodes, *numbers)
-        return hashlib.sha256(canonical("neighbours", *parts)).hexdigest()
+        named = canonical(self.nonce, self.recipient, len(self.owners), *self.owners, *self.nodes)
+        return hashlib.sha256(canonical("neighbours", named, *numbers)).hexdigest()
 
     @property
     def totals(self) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """The one-step exchange of neighbour sums at a client (FedGC, section 3.1), once, before everything else.
 
-`neighbours-ask`: sealed letters tell the owners of neighbours for which nodes sums are wanted. `neighbours-give`: owners
-encipher their parts, which the server adds without being able to read them. `neighbours-take`: the sums come back, and
-ÂX takes the place of X. With two hops, `neighbours-again` stands between: ÂX is made, and its sums are given.
+`neighbours-ask`: sealed letters tell the owners of neighbours for which nodes sums are wanted. `neighbours-give`:
+owners encipher their parts, which the server adds without being able to read them. `neighbours-take`: the sums come
+back, and ÂX takes the place of X. With two hops, `neighbours-again` stands between: ÂX is made, and its sums are given.
 
 A sum comes whole or not at all: where an owner is missing or refuses, the node goes without its foreign neighbours, as
 it does where these are fewer than `fedgc.min-neighbours`. What is hidden by a sum over few nodes is limited all the
@@ -136,9 +136,8 @@ class Exchange:
         if again:
             x, _ = self._completed(x, instruction, 1, memory)
             tensors = {"x": x}
-        else:
-            memory["requests"] = self._requests()
-            self._keep_key()
+        # Letters wait for a site that missed the exchange before.
+        memory["requests"] = {**memory["requests"], **self._requests()}
         parts = []
         cipher = self._cipher()
         for recipient, requests in sorted(memory["requests"].items()):
@@ -240,7 +239,9 @@ class Exchange:
 
     def _cipher(self) -> Cipher | None:
         """None where the shared key did not come."""
-        if self.settings.exchange == "summed":
+        if self.settings.exchange == "homomorphic":
+            self._keep_key()
+        else:
             privacy = self.session.config.privacy
             return Masks(self.session.mailbox, FixedPoint(privacy.scale_bits, privacy.limit))
         path = self._key_path()

@@ -127,9 +127,8 @@ def prepared_by(session: Session, parameters: Mapping[str, Tensor]) -> Prepared:
     graph, x = session.training_graph, exchanged(session)
     y, labelled = torch.where(graph.train_mask, graph.y, -1), graph.train_mask
     teacher = received_teacher(session, parameters) if parameters else None
-    if teacher is not None:
-        if session.config.fedgc.self_training:
-            with session.timed("pseudo-labels"), torch.no_grad():
-                logits = teacher(x, session.training_adjacency)
-                y, labelled = with_pseudo_labels(graph, logits, session.config.fedgc.confidence)
+    if teacher is not None and session.config.fedgc.self_training:
+        with session.timed("pseudo-labels"), torch.no_grad():
+            logits = teacher(x, session.training_adjacency)
+            y, labelled = with_pseudo_labels(graph, logits, session.config.fedgc.confidence)
     return Prepared(transformed(session, x, y, labelled, teacher), y, labelled)

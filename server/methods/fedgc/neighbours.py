@@ -28,6 +28,7 @@ from common.neighbour_parts import (
     unpacked,
 )
 from common.secure import homomorphic, masked_parts
+from common.wire.names import CLIENT_NAME
 from common.wire.records import Content, Reply, prefixed
 from server.methods.registry import Kind, Phase, ServerState, TensorForm
 
@@ -46,9 +47,9 @@ MOST_NODES = 10**12
 
 KINDS: Mapping[str, Kind] = {
     PARTS: Kind(
-        "to the server: for which institution a sum is, how many take part in it, its size; to the client: sums over at "
-        "least fedgc.min-neighbours foreign neighbours of a node, of features divided by the root of degrees; where few "
-        "features are not zero, their sizes may tell whose they are",
+        "to the server: for which institution a sum is, how many take part in it, its size; to the client: sums of "
+        "features over at least fedgc.min-neighbours foreign neighbours of a node, divided by the roots of their "
+        "degrees; where most features are zero, the others may tell by their size whose they are",
         "encrypted",
     ),
     REQUEST: Kind(
@@ -116,7 +117,7 @@ def added(replies: Mapping[str, Reply], how: str) -> dict[str, list[Part]]:
             LOGGER.warning("parts of %s are left out: %s", client, error)
             continue
         for part in parts:
-            if part.recipient in replies and part.recipient != client:
+            if CLIENT_NAME.fullmatch(part.recipient) and part.recipient != client:
                 together[part.recipient, part.slot, part.owners].append(part.body)
     add = homomorphic.added if how == "homomorphic" else masked_parts.added
     found: dict[str, list[Part]] = defaultdict(list)
@@ -127,9 +128,11 @@ def added(replies: Mapping[str, Reply], how: str) -> dict[str, list[Part]]:
             )
             continue
         try:
-            found[recipient].append(Part(recipient, slot, owners, add(bodies)))
+            total = add(bodies)
         except WireError as error:
             LOGGER.warning("a sum for %s is left out: %s", recipient, error)
+            continue
+        found[recipient].append(Part(recipient, slot, owners, total))
     return found
 
 
