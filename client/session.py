@@ -254,7 +254,7 @@ class Session:
 
     @property
     def responds(self) -> bool:
-        """Whether an instruction of a run is being carried out."""
+        """Whether it is part of a run, and not of a prediction by what a run has released."""
         return self._instruction is not None
 
     @property

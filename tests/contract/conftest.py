@@ -44,6 +44,7 @@ QUICK_FEDGC = {
     "fedgc.links": "learned",
     "fedgc.model-steps": 20,
     "fedgc.fine-tune-steps": 3,
+    "fedgc.bottleneck-epochs": 3,
 }
 METHODS: dict[str, dict[str, Any]] = {
     "isolated": {"method": "isolated"},
@@ -129,9 +130,17 @@ METHODS: dict[str, dict[str, Any]] = {
         "method": "fedgc",
         **QUICK_FEDGC,
         "fedgc.self-training": False,
+        "fedgc.bottleneck": False,
         "fedgc.matching-model": "sgc",
         "fedgc.links": "none",
         "fedgc.fine-tune-steps": 0,
+    },
+    "fedgc, without pseudo-labels, with neighbours": {
+        "method": "fedgc",
+        **QUICK_FEDGC,
+        "fedgc.self-training": False,
+        "fedgc.exchange": "summed",
+        "fedgc.exchange-hops": 2,
     },
     "fedgc, cosine, inductive, secure": {
         "method": "fedgc",

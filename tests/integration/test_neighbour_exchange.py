@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from client.session import Session
 from client.site import Site
 from client.state import StateStore
 from common.config import RunConfig
-from common.errors import WireError
+from common.errors import ConfigError, WireError
 from common.neighbour_parts import BYTES, KEY, PARTS, REQUEST, unpacked
 from common.secure.homomorphic import Holder, fresh_key, tenseal
 from common.secure.identity import Identity
@@ -412,6 +413,12 @@ def test_a_resumed_run_keeps_its_features(world: World) -> None:
         row.val_accuracy for row in whole.directory.read_rounds()
     ]
     agree(resumed.features(), world.expected(3), rtol=1e-5, atol=1e-6)
+
+
+def test_without_tenseal_nothing_begins(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tenseal", None)
+    with pytest.raises(ConfigError, match=r"fedtag\[he\]"):
+        world.train("bare", **{"fedgc.exchange": "homomorphic"})
 
 
 def test_off_is_off(world: World) -> None:

@@ -38,7 +38,7 @@ from common.neighbour_parts import (
     unpacked,
 )
 from common.secure.fixed_point import FixedPoint
-from common.secure.homomorphic import fresh_key
+from common.secure.homomorphic import fresh_key, tenseal
 from common.secure.private_file import private_folder, replace_private
 from common.wire.records import Content, Instruction
 
@@ -108,7 +108,14 @@ class Exchange:
         return x
 
     def ask(self) -> Content:
+        """Requests to the owners of neighbours and, from the first client by name, the shared key to everybody.
+
+        Raises:
+            ConfigError: TenSEAL is needed and not installed.
+        """
         mailbox, data = self.session.mailbox, self.session.data
+        if self.settings.exchange == "homomorphic":
+            tenseal()
         wanted = asked(self.crossings, data.node_ids, self.name, mailbox.peers, self.settings.min_neighbours)
         for owner in mailbox.peers:
             requests = [bundle.as_json() for bundle in wanted.bundles if owner in bundle.owners]

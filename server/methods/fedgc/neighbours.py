@@ -64,9 +64,15 @@ KINDS: Mapping[str, Kind] = {
 
 
 def neighbour_phases(config: RunConfig) -> tuple[Phase, ...]:
-    """The exchanges before round 1's own; none where the exchange is off."""
+    """The exchanges before round 1's own; none where the exchange is off.
+
+    Raises:
+        ConfigError: TenSEAL is needed and not installed.
+    """
     if config.fedgc.exchange == "off":
         return ()
+    if config.fedgc.exchange == "homomorphic":
+        homomorphic.tenseal()
     return (ASK, GIVE, AGAIN, TAKE) if config.fedgc.exchange_hops == 2 else (ASK, GIVE, TAKE)
 
 

@@ -74,7 +74,28 @@ REFUSED: dict[str, tuple[Settings, str, Settings]] = {
     "no round left for condensation": (
         {"method": "fedgc", "rounds": 5, "fedgc.self-training-rounds": 5},
         "fedgc.self-training-rounds = 5 leave none of the 5 rounds for condensation",
-        {"fedgc.self-training": False},
+        {"fedgc.self-training": False, "fedgc.bottleneck": False},
+    ),
+    "features of test nodes in training": (
+        {"method": "fedgc", "fedgc.exchange": "summed", "train.inductive": True},
+        "which train.inductive forbids",
+        {"train.inductive": False},
+    ),
+    "neighbours that are copied, too": (
+        {"method": "fedgc", "fedgc.exchange": "homomorphic", "data.overlap": 0.1},
+        "would add copied nodes twice",
+        {"data.overlap": 0.0},
+    ),
+    "sums of neighbours in a hidden run": (
+        {
+            "method": "fedgc",
+            "fedgc.exchange": "summed",
+            "privacy.secure-aggregation": True,
+            "privacy.hide-statistics": True,
+            "aggregation.weights": "uniform",
+        },
+        "fedgc.exchange has parts of other sums",
+        {"fedgc.exchange": "off"},
     ),
     "robust rule with aware weights": (
         {"aggregation.rule": "median", "aggregation.weights": "distribution-aware"},

@@ -23,7 +23,7 @@ PINNED = {
     if "==" in line and not line.startswith("#")
 }
 # ogb loads public graphs where somebody installed it; no institution needs it.
-OPTIONAL = {"ogb"}
+OPTIONAL = {"ogb", "tenseal"}
 
 
 def dockerfile(side: str) -> str:
