@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -89,8 +90,15 @@ class FedGC:
         return Content(tensors, values)
 
     def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
-        """By the released model; with fine-tuning it is first fitted to the folder, where that has training nodes."""
-        model, ready = load_released(fresh_backbone(session), released), prepared_by(session, {})
+        """By the released model; with fine-tuning it is first fitted to the folder, where that has training nodes.
+
+        With a bottleneck, features are first transformed anew by the self-trained model, which is released, too; the
+        seed and the name of a site make the same of the same features.
+        """
+        teacher = Content(released.parameters).section(TEACHER)
+        own = {name: value for name, value in released.parameters.items() if "/" not in name}
+        model = load_released(fresh_backbone(session), replace(released, parameters=own))
+        ready = prepared_by(session, teacher)
         if released.path == TUNED:
             fine_tune(session, model, ready, released.round)
         with torch.no_grad():

@@ -116,6 +116,7 @@ class FedGC(FedAvg):
             "classes": len(agreement.classes),
             "dimension": agreement.dimension,
             "theta": [list(weight.shape) for weight in theta],
+            "bottleneck": config.fedgc.bottleneck,
         }
         return ServerState(super().begin(agreement, config).tensors, values)
 
@@ -202,6 +203,11 @@ class FedGC(FedAvg):
             return {}
         teacher = prefixed(TEACHER, state.section(TEACHER))
         return {**prefixed("graph", as_it_stands(graph, config).tensors), **teacher}
+
+    def released(self, state: ServerState) -> Mapping[str, Tensor]:
+        """The model; with a bottleneck also the self-trained one, by which whoever predicts transforms features first."""
+        teacher = state.section(TEACHER) if state.values["bottleneck"] else {}
+        return {**super().released(state), **prefixed(TEACHER, teacher)}
 
     def documents(self, state: ServerState) -> Mapping[str, str]:
         return neighbour_document(state)
