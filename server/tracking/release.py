@@ -66,17 +66,17 @@ def released_settings(config: RunConfig) -> dict[str, Any]:
     """
     nested = config.to_nested()
     released = {name: nested[name] for name in settings_of(config.method) if name in nested}
-    train = nested["train"]
-    if config.train.neighbour_generator:
-        return {**released, "train": {name: train[name] for name in OF_NEIGHBOURS}}
-    del released["train"]
-    return released
+    of_train = set(OF_NEIGHBOURS) if config.train.neighbour_generator else set()
+    of_train |= {"inductive"} if config.method == "fedgc" else set()
+    train = {name: value for name, value in released.pop("train").items() if name in of_train}
+    return {**released, "train": train} if train else released
 
 
 def settings_of(method: str) -> tuple[str, ...]:
     """Names of these settings: common ones, and the table that is called as the method, without underscores.
 
-    Of `train` there is only what decides with which generated neighbours a graph is mended, in a run that has them.
+    Of `train` there is only what decides with which generated neighbours a graph is mended, in a run that has them, and
+    of FedGC, by which one trains before one predicts, whether test nodes must be left alone.
     """
     return "method", "seed", "model", "text", "train", method.replace("_", "")
 

@@ -205,7 +205,7 @@ class FedGC(FedAvg):
         return {**prefixed("graph", as_it_stands(graph, config).tensors), **teacher}
 
     def released(self, state: ServerState) -> Mapping[str, Tensor]:
-        """The model; with a bottleneck also the self-trained one, by which whoever predicts transforms features first."""
+        """The model; with a bottleneck also the self-trained one, by which features are transformed for it."""
         teacher = state.section(TEACHER) if state.values["bottleneck"] else {}
         return {**super().released(state), **prefixed(TEACHER, teacher)}
 
