@@ -65,7 +65,9 @@ def test_the_path_is_the_one_that_validation_chose(
     rows = [row for row in finished.clients if row["round"] == finished.summary.best_round]
     for made in predicted.values():
         pooled = {
-            path: sum((row["val_nodes"] or 0) * row["scores"].get(f"val_accuracy_{path}", 0.0) for row in rows)
+            path: sum(
+                (row["val_nodes"] or 0) * row["scores"].get(f"val_accuracy_{path}", 0.0) for row in rows
+            )
             for path in (paths if len(paths) > 1 else ())
         }
         best = max(paths, key=lambda path: pooled.get(path, 0.0))

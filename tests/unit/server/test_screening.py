@@ -317,3 +317,21 @@ def test_an_architecture_must_be_one() -> None:
     refuse(reply(architecture={"cells": cells}), "cells and its number")
     refuse(reply(architecture={"cells": cells, "parameters": -1}), "must be a count")
     refuse(reply(architecture={"cells": [{}], "parameters": 7}), "a cell of an architecture")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "fits"),
+    [
+        ((0, 3), torch.uint8, True),
+        ((9, 3), torch.uint8, True),
+        ((9, 4), torch.uint8, False),
+        ((9,), torch.uint8, False),
+        ((), torch.uint8, False),
+        ((9, 3), torch.int64, False),
+    ],
+)
+def test_a_tensor_of_any_length_is_bound_in_all_else(
+    shape: tuple[int, ...], dtype: torch.dtype, fits: bool
+) -> None:
+    assert TensorForm((0, 3), torch.uint8, any_length=True).fits(shape, dtype) is fits
+    assert TensorForm(shape, dtype).fits(shape, dtype)

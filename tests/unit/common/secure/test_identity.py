@@ -148,3 +148,17 @@ def test_a_bad_roster_says_what_to_do(tmp_path: Path, three: tuple[Identity, Ide
         read_roster(tmp_path / "roster.toml")
     with pytest.raises(ConfigError, match="cannot be read"):
         read_roster(tmp_path / "missing.toml")
+
+
+def test_two_sites_derive_one_key_that_nobody_else_has(three: tuple[Identity, Identity, Identity]) -> None:
+    one, two, other = three
+    key = one.key_with(two.public, b"context")
+    assert key == two.key_with(one.public, b"context")
+    assert len(key) == 32
+    different = {
+        one.key_with(two.public, b"another"),
+        one.key_with(other.public, b"context"),
+        two.key_with(other.public, b"context"),
+    }
+    assert len(different) == 3
+    assert key not in different
