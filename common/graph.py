@@ -53,6 +53,7 @@ def normalised_adjacency(
     edge_index: Int[Tensor, "2 edges"],
     num_nodes: int,
     edge_weight: Float[Tensor, " edges"] | None = None,
+    beyond: Float[Tensor, " nodes"] | None = None,
 ) -> Adjacency:
     """The symmetric normalisation of Kipf and Welling (2017) with self-loops of weight 1.
 
@@ -60,6 +61,7 @@ def normalised_adjacency(
         edge_index: edges without self-loops; an undirected edge stands in both directions.
         num_nodes: n >= 1.
         edge_weight: non-negative; 1 where absent.
+        beyond: weights of each node's edges to nodes that are not there, which count for its degree alone.
     """
     device = edge_index.device
     weight = edge_weight if edge_weight is not None else torch.ones(edge_index.shape[1], device=device)
@@ -68,6 +70,7 @@ def normalised_adjacency(
     target = torch.cat([edge_index[1], loops])
     weight = torch.cat([weight, torch.ones(num_nodes, device=device)])
     degree = torch.zeros(num_nodes, device=device).index_add_(0, target, weight)
+    degree = degree if beyond is None else degree + beyond
     scale = degree.rsqrt()
     weight = scale[source] * weight * scale[target]
     order = torch.argsort(target * num_nodes + source, stable=True)

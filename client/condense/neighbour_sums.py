@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from common.graph import Adjacency, Graph
+from common.graph import Adjacency, Graph, normalised_adjacency
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +37,11 @@ class Propagation:
             source: own node of each cross edge.
             weight: of each cross edge.
         """
-        degree = torch.ones_like(graph.x[:, 0]).index_add_(0, graph.edge_index[1], graph.edge_weight)
-        scale = degree.index_add_(0, source, weight).rsqrt()
-        loops = torch.arange(graph.num_nodes, device=scale.device)
-        ends = torch.cat([graph.edge_index, loops.expand(2, -1)], 1)
-        weights = torch.cat([graph.edge_weight, torch.ones_like(scale)])
-        order = torch.argsort(ends[1] * graph.num_nodes + ends[0], stable=True)
-        entries = scale[ends[0]] * weights * scale[ends[1]]
-        return cls(Adjacency(ends[:, order], entries[order], graph.num_nodes), scale)
+        beyond = weight.new_zeros(graph.num_nodes).index_add_(0, source, weight)
+        adjacency = normalised_adjacency(graph.edge_index, graph.num_nodes, graph.edge_weight, beyond)
+        loops = adjacency.edge_index[0] == adjacency.edge_index[1]
+        # The entry of a self-loop, of which every node has one, is 1 / d.
+        return cls(adjacency, adjacency.weight[loops].sqrt())
 
     def local(self, x: Float[Tensor, "nodes dim"]) -> Float[Tensor, "nodes dim"]:
         """The part of ÂX that comes from own nodes."""
