@@ -33,12 +33,12 @@ def excluded_combinations(config: RunConfig) -> tuple[str, ...]:
         *_secure(config),
         *_differential(config),
         *_condensation(config),
-        *_neighbours(config),
+        *_generated_neighbours(config),
         *_server_side(config),
     )
 
 
-def _neighbours(config: RunConfig) -> list[str]:
+def _generated_neighbours(config: RunConfig) -> list[str]:
     """Where generated neighbours have no place."""
     if not config.train.neighbour_generator:
         return []
@@ -50,7 +50,7 @@ def _neighbours(config: RunConfig) -> list[str]:
     if config.method in reasons:
         wrong.append(
             f"method {config.method} {reasons[config.method]}: set train.neighbour-generator = false, or choose "
-            "fedavg, fedc4, da_dfgas or isolated"
+            "fedavg, fedc4, da_dfgas, fedgc or isolated"
         )
     elif config.method != SEARCH and config.model.backbone == "mlp":
         wrong.append(
@@ -97,7 +97,7 @@ def _server_side(config: RunConfig) -> list[str]:
             "differential privacy would put noise on the counts by which fedgc divides: set privacy.dp.mode = off"
         )
     if config.fedgc.exchange != "off":
-        wrong += _neighbours(config)
+        wrong += _neighbour_sums(config)
     if teaching_rounds(config) >= config.rounds:
         wrong.append(
             f"fedgc.self-training-rounds = {config.fedgc.self_training_rounds} leave none of the {config.rounds} "
@@ -106,7 +106,7 @@ def _server_side(config: RunConfig) -> list[str]:
     return wrong
 
 
-def _neighbours(config: RunConfig) -> list[str]:
+def _neighbour_sums(config: RunConfig) -> list[str]:
     """What does not go with features to which nodes at other institutions have added."""
     wrong = []
     if config.train.inductive:

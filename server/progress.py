@@ -7,7 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from common.config import RunConfig
 from common.logs import Event, fields
+from server.strategies.accounting import spent
 from server.tracking.rows import RoundRow
 
 LOGGER = logging.getLogger("fedtag")
@@ -76,3 +78,20 @@ class LineProgress:
 
     def note(self, text: str, told: Mapping[str, Any] | None = None) -> None:
         LOGGER.warning("%s", text, extra=told)
+
+
+def announce_guarantee(config: RunConfig, progress: Progress) -> None:
+    """Say what the noise of a run will guarantee before any work is done.
+
+    Raises:
+        ConfigError: that cannot be computed, since dp-accounting is not installed.
+    """
+    guarantee = spent(config, config.rounds, 0)
+    if guarantee is None:
+        return
+    bound = guarantee["epsilon"]
+    progress.note(
+        f"differential privacy: epsilon {'without bound' if bound is None else f'{bound:.3g}'} at delta "
+        f"{guarantee['delta']:g} after {config.rounds} rounds, for {guarantee['unit']}",
+        fields(Event.GUARANTEE, rounds=config.rounds),
+    )

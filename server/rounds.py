@@ -23,14 +23,13 @@ from common.wire.records import Instruction
 from server.conclusion import conclude
 from server.ledger import Exchanged, client_rows, pool_scores, training_row, with_scores
 from server.masked_sums import MaskedSums
-from server.methods.registry import Aggregate
+from server.methods.registry import Aggregate, Phase
 from server.neighbours import method_of
 from server.participation import CLOSE, SCORE, SCORING_PHASES
 from server.phases import Phases, Turn
-from server.progress import Progress
+from server.progress import Progress, announce_guarantee
 from server.screening import check_origin
 from server.standing import Standing
-from server.strategies.accounting import spent
 from server.strategies.aggregation import Aggregation
 from server.sums import Outcome, PlainSums, Sums
 from server.tracking.checkpoint import CheckpointFolder
@@ -172,7 +171,7 @@ class Rounds:
             return self._run()
 
     def _run(self) -> Summary:
-        self._announce_privacy()
+        announce_guarantee(self.config, self.progress)
         restored = Standing.resumed(self.checkpoints, self.directory)
         if restored is not None:
             self.standing, note = restored
@@ -202,17 +201,6 @@ class Rounds:
             self.standing.count_tokens(reply.content.values.get("tokens", {}))
         return conclude(self.directory, self.config, self.method, self.standing, self.closing.traffic)
 
-    def _announce_privacy(self) -> None:
-        """Say what the noise will guarantee before any work is done, and fail where that cannot be computed."""
-        guarantee = spent(self.config, self.config.rounds, 0)
-        if guarantee is not None:
-            bound = guarantee["epsilon"]
-            self.progress.note(
-                f"differential privacy: epsilon {'without bound' if bound is None else f'{bound:.3g}'} at delta "
-                f"{guarantee['delta']:g} after {self.config.rounds} rounds, for {guarantee['unit']}",
-                fields(Event.GUARANTEE, rounds=self.config.rounds),
-            )
-
     def _sums(self) -> Sums:
         if not self.config.privacy.secure_aggregation:
             return PlainSums(self.phases, self.standing, self.aggregation)
@@ -233,20 +221,7 @@ class Rounds:
             outcome = self.sums.exchange(turn, phase)
             if position == 0:
                 self._score_pending(outcome, turn.due, scalars)
-            assert standing.state is not None
-            aggregate = Aggregate(outcome.step, {}, outcome.weights)
-            if phase.moves:
-                aggregate, standing.memory = self.aggregation.moved(
-                    standing.state.section("model"), outcome.step, outcome.weights, standing.memory
-                )
-            contributions = {
-                client: reply for client, reply in outcome.replies.items() if reply.phase == phase.name
-            }
-            moved = standing.state.section("model").keys()
-            standing.state = self.method.combine(standing.state, phase, contributions, aggregate, self.config)
-            if standing.state.section("model").keys() != moved:
-                # What the server optimiser remembers is about another model.
-                standing.memory = {}
+            aggregate = self._moved(phase, outcome)
             weights = aggregate.weights or weights
             contributed |= outcome.contributed
         seconds = turn.seconds
@@ -267,6 +242,23 @@ class Rounds:
             )
         self.progress.advance(standing.pending)
         self.watch.round_over(standing.pending)
+
+    def _moved(self, phase: Phase, outcome: Outcome) -> Aggregate:
+        """Let the state follow from a phase."""
+        standing = self.standing
+        assert standing.state is not None
+        model = standing.state.section("model")
+        aggregate = Aggregate(outcome.step, {}, outcome.weights)
+        if phase.moves:
+            aggregate, standing.memory = self.aggregation.moved(
+                model, outcome.step, outcome.weights, standing.memory
+            )
+        replies = {client: reply for client, reply in outcome.replies.items() if reply.phase == phase.name}
+        standing.state = self.method.combine(standing.state, phase, replies, aggregate, self.config)
+        if standing.state.section("model").keys() != model.keys():
+            # What the server optimiser remembers is about another model.
+            standing.memory = {}
+        return aggregate
 
     def _score_pending(self, outcome: Outcome, due: bool, scalars: ScalarLog) -> None:
         """Complete and write the row of the last round, whose model the replies score."""
