@@ -252,6 +252,7 @@ class Finished:
     disclosures: list[dict[str, Any]]
     replies: list[Reply]
     state: Mapping[str, torch.Tensor]
+    values: Mapping[str, Any]
     best: Mapping[str, torch.Tensor]
     remembered: Mapping[str, str]
     masked: Mapping[tuple[int, str], np.ndarray]
@@ -353,6 +354,7 @@ def federate(tmp_path_factory: pytest.TempPathFactory) -> Federate:
             *(lines(place / "run" / f"{name}.jsonl") for name in ("metrics", "clients", "disclosures")),
             [decode_reply(parcel.open().content, 1e12) for parcel in parcels[1::2]],
             rounds.standing.state.tensors,
+            rounds.standing.state.values,
             rounds.standing.best,
             remembered,
             masked,

@@ -98,7 +98,7 @@ def test_the_released_model_is_that_of_the_best_round(finished: Finished) -> Non
     assert released.exists() == (finished.config.method != "isolated")
     if finished.summary.best_round == 3:
         state = method_of(finished.config).released
-        assert fingerprint(finished.best) == fingerprint(state(ServerState(finished.state)))
+        assert fingerprint(finished.best) == fingerprint(state(ServerState(finished.state, finished.values)))
 
 
 def test_only_declared_kinds_cross_the_network(finished: Finished) -> None:
