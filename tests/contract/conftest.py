@@ -368,7 +368,28 @@ def federation(changes: Mapping[str, Any]) -> list[TextGraph]:
     return [tiny_graph(f"site-{k}", 30 + 15 * k, seed=k) for k in range(clients)]
 
 
-@pytest.fixture(scope="session", params=METHODS)
+# What is theirs alone is a choice within a method, which unit tests cover; `make test-all` runs them.
+SLOW = {
+    "dance, gumbel",
+    "dance, coverage",
+    "dance, random",
+    "fedavg, doscond, inductive",
+    "fedavg, herding",
+    "fedavg, coarsening, secure and hidden",
+    "fedc4, sliced, secure and hidden",
+    "da_dfgas, one for all",
+    "fedgc, secure and hidden",
+    "isolated, mended",
+    "fedavg, mended, central privacy",
+    "fedavg, mended, gcond",
+    "da_dfgas, mended, secure, inductive",
+}
+
+
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in METHODS],
+)
 def method(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The settings of each method in turn."""
     return METHODS[request.param]
