@@ -16,14 +16,14 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from common.combinations import excluded_combinations
 from common.errors import ConfigError
-from common.fedgc_settings import FedGCConfig
-from common.method_defaults import left_to_the_method
-from common.method_sections import CondenserConfig, DanceConfig, FedC4Config, SummariesConfig
-from common.privacy_settings import PrivacyConfig
-from common.search_settings import DaDfgasConfig
-from common.sections import (
+from common.settings.combinations import excluded_combinations
+from common.settings.defaults import left_to_the_method
+from common.settings.fedgc import FedGCConfig
+from common.settings.methods import CondenserConfig, DanceConfig, FedC4Config, SummariesConfig
+from common.settings.privacy import PrivacyConfig
+from common.settings.search import DaDfgasConfig
+from common.settings.sections import (
     AggregationConfig,
     Count,
     DataConfig,

@@ -21,7 +21,7 @@ from client.text.summaries import SummaryCache, summarise
 from client.text.summary_vectors import SUMMARY_CACHE
 from common.config import RunConfig, flatten
 from common.errors import ConfigError, RunError
-from common.method_sections import SummariesConfig
+from common.settings.methods import SummariesConfig
 from deploy.audit import EVIDENCE
 from deploy.display import display
 from deploy.options import Texts

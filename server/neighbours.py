@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from common.combinations import METHODS_WITHOUT_SUMS
 from common.config import RunConfig
 from common.models.neighbour_generator import initial_neighbour_generator
 from common.models.parameters import parameters_of
 from common.neighbours import EXCHANGE, GENERATE_PHASE, GENERATOR
+from common.settings.combinations import METHODS_WITHOUT_SUMS
 from common.wire.records import Content, Reply, prefixed
 from server.methods.registry import (
     Aggregate,

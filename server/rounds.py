@@ -17,7 +17,7 @@ from common.config import RunConfig
 from common.errors import QuorumError, WireError
 from common.logs import Event, fields
 from common.noise import entropy_generator
-from common.sections import ExchangeConfig
+from common.settings.sections import ExchangeConfig
 from common.wire.codec import decode_reply, encode, pack, pack_all
 from common.wire.records import Instruction
 from server.conclusion import conclude

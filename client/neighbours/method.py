@@ -8,10 +8,10 @@ from client.methods.registry import ClientMethod, client_method
 from client.neighbours.training import fresh_generator, generator_of_its_own, train_generator
 from client.prediction.outcome import Prediction, ReleasedModel
 from client.state import Remembered
-from common.combinations import METHODS_WITHOUT_SUMS
 from common.errors import RunError
 from common.models.parameters import difference, fingerprint, load_parameters, parameters_of
 from common.neighbours import EXCHANGE, GENERATE_PHASE, GENERATOR
+from common.settings.combinations import METHODS_WITHOUT_SUMS
 from common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from client.data.text_graph import TextGraph
 from client.text.bank import BankBuild, bank_from_features, build_bank
 from client.text.cache import TextCache
 from client.text.encoder import Encoder, Progress
-from common.sections import TextConfig
+from common.settings.sections import TextConfig
 
 CACHE_FILE = "texts.sqlite"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from common.models.backbone import Backbone
 from common.models.parameters import seeded
 from common.randomness import derive_seed
-from common.sections import ModelConfig
+from common.settings.sections import ModelConfig
 
 
 def initial_backbone(config: ModelConfig, dimension: int, classes: int, seed: int) -> Backbone:

@@ -9,7 +9,7 @@ from common.errors import DivergenceError
 from common.models.assembly import initial_backbone
 from common.models.backbone import Backbone
 from common.randomness import torch_generator
-from common.sections import ModelConfig
+from common.settings.sections import ModelConfig
 from common.synthetic.condensed import Condensed
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from common.models.parameters import moved_by_steps
-from common.sections import TrainConfig
+from common.settings.sections import TrainConfig
 
 LEAST_NORMALISER = 1e-3
 """Effective steps below which a client counts as one that took none; dividing by less would only amplify."""

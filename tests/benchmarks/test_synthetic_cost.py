@@ -9,7 +9,7 @@ import torch
 
 from client.condense.synthetic.registry import CONDENSERS, condense
 from common.graph import Graph
-from common.method_sections import CondenserConfig
+from common.settings.methods import CondenserConfig
 from common.synthetic.labels import condensed_size
 
 pytestmark = pytest.mark.benchmark

@@ -14,7 +14,7 @@ from client.condense.prototypes import cluster
 from client.condense.synthetic.choice import members, places, smoothed
 from client.condense.synthetic.registry import Report
 from common.graph import Graph
-from common.method_sections import CondenserConfig
+from common.settings.methods import CondenserConfig
 from common.synthetic.condensed import Condensed
 
 BLOCK = 4096

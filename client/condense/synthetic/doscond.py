@@ -7,7 +7,7 @@ import torch
 from client.condense.synthetic.gcond import matched
 from client.condense.synthetic.registry import Report
 from common.graph import Graph
-from common.method_sections import CondenserConfig
+from common.settings.methods import CondenserConfig
 from common.synthetic.condensed import Condensed
 
 

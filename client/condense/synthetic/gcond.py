@@ -13,7 +13,7 @@ from client.condense.synthetic.registry import Report
 from client.condense.synthetic.sampling import ClassSampler
 from client.condense.synthetic.validation import Validation
 from common.graph import Graph
-from common.method_sections import CondenserConfig
+from common.settings.methods import CondenserConfig
 from common.synthetic.adjacency import link_network
 from common.synthetic.condensed import Condensed
 from common.synthetic.fitting import fitted

@@ -9,7 +9,7 @@ from torch import Tensor
 from client.condense.synthetic.choice import coreset, smoothed
 from client.condense.synthetic.registry import Report
 from common.graph import Graph
-from common.method_sections import CondenserConfig
+from common.settings.methods import CondenserConfig
 from common.synthetic.condensed import Condensed
 
 

@@ -8,10 +8,10 @@ from typing import Protocol, cast
 
 import torch
 
-from common.combinations import COPYING_CONDENSERS
 from common.errors import ConfigError
 from common.graph import Graph
-from common.method_sections import CondenserConfig
+from common.settings.combinations import COPYING_CONDENSERS
+from common.settings.methods import CondenserConfig
 from common.synthetic.condensed import Condensed
 
 __all__ = ["CONDENSERS", "Condensed", "Condenser", "Report", "condense"]

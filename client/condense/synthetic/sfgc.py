@@ -11,7 +11,7 @@ from client.condense.synthetic.sampling import whole_batch
 from client.condense.synthetic.validation import Validation
 from common.errors import DivergenceError
 from common.graph import Graph
-from common.method_sections import CondenserConfig
+from common.settings.methods import CondenserConfig
 from common.synthetic.condensed import Condensed
 from common.synthetic.gradients import Batch, Weights, initial_weights, mean_gradients
 from common.synthetic.initial import gaussian_features, moments

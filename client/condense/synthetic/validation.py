@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from client.condense.synthetic.sampling import whole_batch
 from common.graph import Graph
-from common.method_sections import CondenserConfig
+from common.settings.methods import CondenserConfig
 from common.synthetic.condensed import Condensed
 from common.synthetic.fitting import fitted
 from common.synthetic.gradients import Batch, initial_weights, logits

@@ -25,8 +25,8 @@ from client.condense.selection import weighted_sum
 from client.condense.topology import rebuild_topology
 from client.methods.dance.local_graph import LocalGraph
 from common.graph import Adjacency, normalised_adjacency
-from common.method_sections import DanceConfig
 from common.models.dance import DanceModel, Views
+from common.settings.methods import DanceConfig
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from common.randomness import derive_seed
 
 if TYPE_CHECKING:
     from client.session import Session
-    from common.method_sections import DanceConfig
+    from common.settings.methods import DanceConfig
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from common.ragged import Ragged, merge
 if TYPE_CHECKING:
     from client.session import Session
     from client.text.summaries import SummaryRequest
-    from common.method_sections import DanceConfig
+    from common.settings.methods import DanceConfig
 
 FEATURE = "feature"
 

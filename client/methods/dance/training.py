@@ -12,8 +12,8 @@ from client.condense.evidence import Evidence
 from client.methods.dance.condensation import views
 from client.methods.dance.local_graph import LocalGraph
 from common.graph import Adjacency
-from common.method_sections import DanceConfig
 from common.models.dance import DanceModel, Views
+from common.settings.methods import DanceConfig
 
 
 def symmetric_divergence(

@@ -22,9 +22,9 @@ from client.methods.fedc4.memory import Memory
 from common.errors import WireError
 from common.fedc4 import NODES, PORTRAIT
 from common.graph import Graph
-from common.method_sections import FedC4Config
 from common.noise import entropy_generator, laplace
 from common.randomness import torch_generator
+from common.settings.methods import FedC4Config
 from common.synthetic.condensed import Condensed
 from common.wire.records import Content
 

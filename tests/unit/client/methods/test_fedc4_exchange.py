@@ -15,9 +15,9 @@ from client.site import Site
 from client.state import Remembered
 from common.fedc4 import NODES, PORTRAIT
 from common.graph import Graph
-from common.method_sections import FedC4Config
 from common.secure.identity import Identity
 from common.secure.letters import PEERS
+from common.settings.methods import FedC4Config
 from common.synthetic.condensed import Condensed
 from common.wire.records import Content, Instruction, Letter
 

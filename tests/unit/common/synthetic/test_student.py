@@ -5,7 +5,7 @@ import torch
 
 from common.errors import DivergenceError
 from common.models.parameters import fingerprint, parameters_of
-from common.sections import ModelConfig
+from common.settings.sections import ModelConfig
 from common.synthetic.condensed import Condensed
 from common.synthetic.student import student
 

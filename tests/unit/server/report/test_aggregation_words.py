@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from common.config import RunConfig
-from common.sections import AggregationConfig
+from common.settings.sections import AggregationConfig
 from server.report.aggregation_words import combination_sentences, guarantee_sentences, privacy_sentences
 
 PRIVACY = {

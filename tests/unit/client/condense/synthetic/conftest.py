@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from common.graph import Graph
-from common.method_sections import CondenserConfig
+from common.settings.methods import CondenserConfig
 
 CLASSES = 3
 

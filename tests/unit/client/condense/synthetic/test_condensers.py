@@ -10,10 +10,10 @@ import torch
 
 from client.condense.synthetic.leak import leak
 from client.condense.synthetic.registry import CONDENSERS, Condensed, condense
-from common.combinations import COPYING_CONDENSERS
 from common.errors import ConfigError
 from common.graph import Graph
-from common.method_sections import CondenserConfig
+from common.settings.combinations import COPYING_CONDENSERS
+from common.settings.methods import CondenserConfig
 from common.synthetic.labels import class_counts
 
 Graphs = Callable[..., Graph]

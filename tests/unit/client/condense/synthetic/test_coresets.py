@@ -15,7 +15,7 @@ from client.condense.synthetic.herding import herded
 from client.condense.synthetic.k_center import centres
 from client.condense.synthetic.registry import condense
 from common.graph import Graph
-from common.method_sections import CondenserConfig
+from common.settings.methods import CondenserConfig
 
 Graphs = Callable[..., Graph]
 seeds = st.integers(0, 2**31)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from common.sections import Fraction, Positive, Section
+from common.settings.sections import Fraction, Positive, Section
 
 
 class DaDfgasConfig(Section):

@@ -7,10 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.combinations import HOSTILE_RULES, METHODS_WITHOUT_SUMS, ROBUST_RULES, excluded_combinations
 from common.config import RunConfig, default_settings
 from common.errors import ConfigError
 from common.robust_rules import fewest_clients
+from common.settings.combinations import (
+    HOSTILE_RULES,
+    METHODS_WITHOUT_SUMS,
+    ROBUST_RULES,
+    excluded_combinations,
+)
 
 Settings = dict[str, Any]
 BASE: Settings = {"method": "fedavg", "clients": 5}

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from common.sections import Count, Fraction, NonNegative, Positive, Section
+from common.settings.sections import Count, Fraction, NonNegative, Positive, Section
 from common.synthetic.gradients import MatchingModel
 from common.synthetic.matching import Distance
 

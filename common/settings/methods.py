@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from common.sections import Count, Fraction, NonNegative, Positive, Section
+from common.settings.sections import Count, Fraction, NonNegative, Positive, Section
 
 
 class DanceConfig(Section):
