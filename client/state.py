@@ -121,6 +121,20 @@ class StateStore:
             shutil.rmtree(obsolete, ignore_errors=True)
 
 
+def newest_kept(folder: Path, name: str) -> Remembered | None:
+    """What the newest run of a site that kept anything under a name has kept; None if none did.
+
+    Args:
+        folder: the site's state folder.
+        name: as it was given to `StateStore.keep`.
+
+    Raises:
+        RunError: if the file is damaged.
+    """
+    found = sorted(folder.glob(f"*/{name}.safetensors"), key=lambda path: path.stat().st_mtime_ns)
+    return _read(found[-1]) if found else None
+
+
 def _read(path: Path) -> Remembered:
     try:
         with safetensors.safe_open(path, framework="pt") as file:

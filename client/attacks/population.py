@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from client.data.shadow_nodes import outside_splits, shadow_half
 from common.errors import DataError
 from common.graph import Graph
-from common.randomness import torch_generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,29 +89,6 @@ def population(graphs: Sequence[Graph], names: Sequence[str], seed: int) -> Popu
     ]
     whole, shadow = side_by_side(graphs), torch.cat(shadows)
     return Population(whole, shadow, outside_splits(whole) & ~shadow)
-
-
-def outside_splits(graph: Graph) -> Bool[Tensor, " nodes"]:
-    """The nodes that neither train, validate nor test."""
-    return ~(graph.train_mask | graph.val_mask | graph.test_mask)
-
-
-def shadow_half(outside: Bool[Tensor, " nodes"], seed: int, site: str) -> Bool[Tensor, " nodes"]:
-    """Half of a site's nodes outside every split, rounded down: those that an attacker is taken to know.
-
-    It depends on nothing but the arguments, so that a method which learns from nodes outside the splits can
-    leave these out.
-
-    Args:
-        outside: the nodes in question.
-        seed: of the run.
-        site: its name.
-    """
-    found = outside.nonzero().squeeze(1)
-    order = torch.randperm(found.numel(), generator=torch_generator(seed, site, "shadow nodes"))
-    shadow = torch.zeros_like(outside)
-    shadow[found[order[: found.numel() // 2].to(found.device)]] = True
-    return shadow
 
 
 def side_by_side(graphs: Sequence[Graph]) -> Graph:

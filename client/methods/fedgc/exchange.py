@@ -23,7 +23,7 @@ from torch import Tensor
 from client.condense.neighbour_sums import Propagation
 from client.methods.fedgc.bundles import Bundle, Crossings, asked, check_requests
 from client.methods.fedgc.ciphers import Cipher, Homomorphic, Masks
-from client.state import Remembered, StateStore
+from client.state import Remembered, StateStore, newest_kept
 from common.errors import WireError
 from common.neighbour_parts import (
     AGAIN_PHASE,
@@ -71,6 +71,16 @@ def _restored(session: Session) -> Tensor:
         .tensors["x"]
         .to(session.device)
     )
+
+
+def kept_exchange(state: Path) -> Tensor | None:
+    """The features after the exchange as a site has kept them of its newest run with one; None without.
+
+    Args:
+        state: folder of the site.
+    """
+    kept = newest_kept(state, NAME)
+    return None if kept is None else kept.tensors["x"]
 
 
 def take_part(instruction: Instruction, session: Session) -> Content:

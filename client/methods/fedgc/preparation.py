@@ -12,17 +12,20 @@ from torch import Tensor
 
 from client.condense import bottleneck
 from client.condense.pseudo_labels import with_pseudo_labels
+from client.data.shadow_nodes import outside_splits, shadow_half
 from client.methods.fedgc.exchange import exchanged
-from client.state import Remembered
+from client.state import Remembered, newest_kept
 from common.errors import ProtocolError
 from common.fedgc import TEACHER, initial_teacher
 from common.graph import Graph
 from common.models.backbone import Backbone
-from common.models.parameters import load_parameters
+from common.models.parameters import fingerprint, load_parameters
 from common.randomness import torch_generator
 from common.wire.records import Instruction
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from client.session import Session
 
 NAME = "prepared"
@@ -122,6 +125,18 @@ def prepared(session: Session, instruction: Instruction) -> Prepared:
     return session.kept(f"{NAME} {version}", restored)
 
 
+def kept_preparation(state: Path, teacher: Mapping[str, Tensor]) -> Prepared | None:
+    """What a site has kept of its newest run with a self-trained model, on the CPU; None if it has not.
+
+    Args:
+        state: folder of the site.
+        teacher: parameters of the model; empty for a run without.
+    """
+    version = fingerprint(teacher)[:16] if teacher else "none"
+    kept = newest_kept(state, f"{NAME}-{version}")
+    return None if kept is None else Prepared(**kept.tensors)
+
+
 def prepared_by(session: Session, parameters: Mapping[str, Tensor]) -> Prepared:
     """The site's features and labels, by the parameters of the self-trained model; empty in a run without."""
     graph, x = session.training_graph, exchanged(session)
@@ -130,5 +145,6 @@ def prepared_by(session: Session, parameters: Mapping[str, Tensor]) -> Prepared:
     if teacher is not None and session.config.fedgc.self_training:
         with session.timed("pseudo-labels"), torch.no_grad():
             logits = teacher(x, session.training_adjacency)
-            y, labelled = with_pseudo_labels(graph, logits, session.config.fedgc.confidence)
+            set_aside = shadow_half(outside_splits(graph), session.config.seed, session.site.name)
+            y, labelled = with_pseudo_labels(graph, logits, session.config.fedgc.confidence, set_aside)
     return Prepared(transformed(session, x, y, labelled, teacher), y, labelled)

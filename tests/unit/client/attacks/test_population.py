@@ -13,11 +13,10 @@ from client.attacks.population import (
     comparison,
     drawn_per_class,
     induced,
-    outside_splits,
     population,
-    shadow_half,
     side_by_side,
 )
+from client.data.shadow_nodes import outside_splits, shadow_half
 from common.errors import DataError
 from common.graph import Graph
 
@@ -40,18 +39,6 @@ def test_non_members_get_the_members_classes(nodes: list[tuple[int, str]]) -> No
             of_members = np.mean(labels[found.members] == label)
             of_others = found.weights[labels[found.others] == label].sum() / found.weights.sum()
             assert of_others == pytest.approx(of_members)
-
-
-def test_shadow_nodes_are_half_of_those_outside_every_split(noisy_graph: Callable[..., Graph]) -> None:
-    graph = noisy_graph(3)
-    outside = outside_splits(graph)
-    assert not (outside & (graph.train_mask | graph.test_mask)).any()
-    half = shadow_half(outside, 7, "site")
-    assert int(half.sum()) == int(outside.sum()) // 2
-    assert not (half & ~outside).any()
-    assert torch.equal(half, shadow_half(outside, 7, "site"))
-    assert not torch.equal(half, shadow_half(outside, 8, "site"))
-    assert not torch.equal(half, shadow_half(outside, 7, "other"))
 
 
 def test_sites_lie_side_by_side(noisy_graph: Callable[..., Graph]) -> None:

@@ -23,13 +23,14 @@ def graph_of(seed: int) -> tuple[Graph, torch.Tensor]:
 @given(st.integers(0, 1000), st.floats(0, 1))
 def test_only_nodes_of_no_split_that_the_model_is_sure_of_join(seed: int, confidence: float) -> None:
     graph, logits = graph_of(seed)
-    y, labelled = with_pseudo_labels(graph, logits, confidence)
+    set_aside = torch.rand(NODES, generator=torch.Generator().manual_seed(seed + 1)) < 0.3
+    y, labelled = with_pseudo_labels(graph, logits, confidence, set_aside)
     for node in range(NODES):
         probability, predicted = logits[node].softmax(0).max(0)
         if graph.train_mask[node]:
             assert labelled[node]
             assert y[node] == graph.y[node]
-        elif graph.val_mask[node] or graph.test_mask[node] or probability < confidence:
+        elif graph.val_mask[node] or graph.test_mask[node] or set_aside[node] or probability < confidence:
             assert not labelled[node]
             assert y[node] == -1
         else:
