@@ -10,16 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from client.attacks.attack import attacked
 from client.attacks.controls import member_groups, never_seen, overfitted
 from client.attacks.population import Population, population
 from client.attacks.record import control_record, population_record, target_record
 from client.attacks.shadow import ShadowAttacker
-from client.attacks.targets import Target, defended, released, trained_on_condensed
-from client.methods.registry import client_method
-from client.prediction.outcome import ReleasedModel
+from client.attacks.targets import Target, defended
 from client.session import Session
 from client.simulated import cache_folder
 from client.site import Site, name_of
@@ -30,8 +26,10 @@ from common.randomness import derive_seed
 from deploy.audited_artefact import Artefact, read_artefact
 from deploy.display import Display, display
 from deploy.prediction import check_features
+from deploy.released_targets import released_targets
 from deploy.simulation import check_device
 from server.report.page import write_report
+from server.tracking.condensed_release import read_condensed, write_card
 from server.tracking.durable_files import write_atomically
 from server.tracking.membership_audit import FILE, SCHEMA
 from server.tracking.model_card import write_model_card
@@ -48,7 +46,7 @@ class Audit:
 
     Args:
         path: a run directory, another folder with a release, or a condensed graph's file; None without a release.
-        data: the sites' folders; those of the run where empty.
+        data: the sites' folders, called as the sites were in the run; those of the run where empty.
         defences: also train models on the folders, one kind a defence.
         models: how many models of a kind, and shadow attacks on each.
         draws: of the bootstrap.
@@ -149,26 +147,6 @@ def check_sessions(sessions: Sequence[Session], artefact: Artefact | None) -> No
                 )
 
 
-def released_targets(
-    artefact: Artefact | None, sessions: Sequence[Session], people: Population
-) -> tuple[Target, ...]:
-    """What was released, as targets."""
-    if artefact is None:
-        return ()
-    targets = []
-    if artefact.model is not None:
-        card, method = artefact.model.card, client_method(artefact.model.config.method)
-        model = ReleasedModel(artefact.model.parameters, card.round, card.scoring)
-        logits = torch.cat([method.predict(model, session, False).logits for session in sessions])
-        targets.append(released(f"released model ({artefact.model.config.method})", logits))
-    if artefact.condensed is not None:
-        graph = artefact.condensed.graph
-        targets.append(
-            trained_on_condensed("condensed graph, asked with raw features", people, graph, people.graph.x)
-        )
-    return tuple(targets)
-
-
 def measured_targets(
     audit: Audit,
     seed: int,
@@ -201,9 +179,11 @@ def measured_targets(
         scored = attacked(target, people, attacker, seeds, progress(f"attacking: {target.name}", len(seeds)))
         records.append(target_record(target, people, scored, audit.draws, seed))
     model = artefact.model if artefact is not None else None
+    condensed = artefact.condensed if artefact is not None else None
     return {
         "schema": SCHEMA,
         "model": model.card.fingerprint if model is not None else None,
+        "condensed": condensed.card.digest if condensed is not None else None,
         "round": model.card.round if model is not None else None,
         "seed": seed,
         "models": audit.models,
@@ -216,7 +196,7 @@ def measured_targets(
 
 
 def write_audit(record: dict[str, Any], path: Path | None, out: Path | None) -> tuple[Path, ...]:
-    """Write the record and, for a run directory, its report and its card anew.
+    """Write the record anew and whatever shows it: the card of a condensed graph; a run's report and its card.
 
     Args:
         record: of `audit_privacy`.
@@ -230,11 +210,15 @@ def write_audit(record: dict[str, Any], path: Path | None, out: Path | None) -> 
     file = out if out is not None else folder / FILE
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, (json.dumps(record, allow_nan=False, indent=1) + "\n").encode())
-    if out is not None or path is None or not is_run(folder):
+    if out is not None or path is None:
         return (file,)
-    run = RunDirectory.open(folder)
-    write_report([folder], folder / REPORT)
-    return file, folder / REPORT, write_model_card(run)
+    written = [file]
+    if record["condensed"] is not None:
+        written.append(write_card(folder, read_condensed(path), record))
+    if is_run(folder):
+        write_report([folder], folder / REPORT)
+        written += [folder / REPORT, write_model_card(RunDirectory.open(folder))]
+    return tuple(written)
 
 
 def _told(work: Any, what: str, total: int, done: int) -> None:

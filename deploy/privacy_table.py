@@ -14,6 +14,7 @@ from server.report.privacy_words import (
     LEFT,
     TERMS,
     attack_rows,
+    conclusions,
     control_sentences,
     population_sentence,
     strongest,
@@ -50,4 +51,6 @@ def show_audit(console: Console, record: Mapping[str, Any]) -> None:
         say(console, sentence, "" if good else "yellow")
     for target in record["targets"]:
         say(console, verdict(target), "bold")
+    for sentence in conclusions(record):
+        say(console, sentence, "bold")
     say(console, LEFT)

@@ -16,7 +16,7 @@ from client.condense.synthetic.validation import condensed_batch
 from common.synthetic.condensed import Condensed
 from common.synthetic.fitting import fitted
 
-Kind = Literal["released", "condensed", "trained"]
+Kind = Literal["released", "self-trained", "condensed", "insider", "trained"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,9 @@ class Target:
 
     Args:
         name: told in tables.
-        kind: a released model, models trained on a released condensed graph, or models that the audit trained on
-            the sites' graphs.
+        kind: a released model; the self-trained one beside a condensed graph; models trained on such a graph and
+            asked with raw features, or by an insider with those that the sites keep; or models that the audit
+            trained on the sites' graphs.
         posteriors: of every node by the model of a seed; the same seed gives the same model.
         recipe: how the attacker trains shadow models.
         pseudo_labelled: nodes without a label of their own that a model learned from, where they are known.
@@ -39,19 +40,20 @@ class Target:
     pseudo_labelled: Bool[Tensor, " nodes"] | None = None
 
 
-def released(name: str, logits: Float[Tensor, "nodes classes"]) -> Target:
+def released(name: str, logits: Float[Tensor, "nodes classes"], kind: Kind = "released") -> Target:
     """One model, which is the same for every seed.
 
     Args:
         name: of its method.
         logits: of all nodes, in the order of the population.
+        kind: `released` or `self-trained`.
     """
     told = softmax(logits)
 
     def answer(seed: int) -> Posteriors:
         return told
 
-    return Target(name, "released", answer, Recipe())
+    return Target(name, kind, answer, Recipe())
 
 
 def trained_on_sites(name: str, people: Population, recipe: Recipe) -> Target:
@@ -70,16 +72,23 @@ def trained_on_sites(name: str, people: Population, recipe: Recipe) -> Target:
 
 
 def trained_on_condensed(
-    name: str, people: Population, condensed: Condensed, queries: Float[Tensor, "nodes dim"]
+    name: str,
+    kind: Kind,
+    people: Population,
+    condensed: Condensed,
+    queries: Float[Tensor, "nodes dim"],
+    pseudo_labelled: Bool[Tensor, " nodes"] | None = None,
 ) -> Target:
     """Models that anyone may train on a released condensed graph.
 
     Args:
         name: what they are queried with.
+        kind: `condensed` or `insider`.
         people: the audited nodes.
         condensed: the graph.
         queries: features of all nodes with which the models are asked: raw ones as the paper's attacker has them,
             or those that the sites keep.
+        pseudo_labelled: nodes with a pseudo-label in the making of the graph, where they are known.
     """
     recipe, asked = Recipe(), people.graph.with_features(queries)
     batch = condensed_batch(condensed.to(queries.device))
@@ -89,7 +98,7 @@ def trained_on_condensed(
         weights = fitted(initial, batch, recipe.steps, recipe.rate, recipe.weight_decay)
         return posteriors(weights, asked)
 
-    return Target(name, "condensed", answer, recipe)
+    return Target(name, kind, answer, recipe, pseudo_labelled)
 
 
 DEFENCES = {

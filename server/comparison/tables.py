@@ -14,7 +14,7 @@ from server.comparison.convergence import Point
 from server.comparison.results import Comparison, Line, Result, lines
 from server.comparison.statistics import Difference, Spread
 from server.report.wording import count, duration, size
-from server.tracking.model_card import cell, code
+from server.tracking.markdown import cell, code
 
 NOTHING = "–"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -18,6 +18,7 @@ from server.report.privacy_words import (
     TERMS,
     AttackRow,
     attack_rows,
+    conclusions,
     control_sentences,
     population_sentence,
     verdict,
@@ -31,6 +32,8 @@ SECTION = """\
 <h3>Membership inference</h3>
 <p>{{ found.population }}. {% for sentence in found.terms %}{{ sentence }}. {% endfor %}</p>
 <ul>
+{% for sentence in found.conclusions %}<li><strong>{{ sentence }}.</strong></li>
+{% endfor %}
 {% for target in found.targets %}<li><strong><bdi>{{ target.verdict }}.</bdi></strong></li>
 {% endfor %}
 {% for sentence, good in found.controls %}<li{% if not good %} class="warn"{% endif %}>{{ sentence }}.</li>
@@ -66,6 +69,7 @@ class PrivacyView:
 
     population: str
     terms: tuple[str, ...]
+    conclusions: tuple[str, ...]
     targets: tuple[TargetView, ...]
     controls: tuple[tuple[str, bool], ...]
     left: str
@@ -87,6 +91,7 @@ def view_of(record: Mapping[str, Any]) -> PrivacyView:
     return PrivacyView(
         population_sentence(record),
         TERMS,
+        tuple(conclusions(record)),
         tuple(_target(target) for target in record["targets"]),
         tuple(control_sentences(record)),
         LEFT,

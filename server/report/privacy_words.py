@@ -27,6 +27,23 @@ CONTROLS = {
 WITHOUT_STRANGERS = (
     "Models that never saw the data could not be trained: too few labelled nodes are outside every split"
 )
+OF_RELEASE = ("released", "self-trained", "condensed", "insider")
+"""Kinds of targets that are passed on with a condensed graph, or asked by who took part."""
+
+PSEUDO = "pseudo-labelled nodes"
+TEACHER_TELLS = (
+    "What the self-trained model tells, the server and whoever gets the release can learn, whatever the condensed "
+    "graph hides. Masked sums do not change that model; fewer fedgc.self-training-rounds stop it earlier, and without "
+    "fedgc.self-training and fedgc.bottleneck there is none. Audit the run that was made so: only its figures count"
+)
+WITHOUT_INSIDER = (
+    "The condensed graph was not asked with the features that sites keep, which were not at hand: an insider may learn "
+    "more"
+)
+CHOSEN = (
+    "Pseudo-labelled nodes were chosen because the self-trained model was sure of them: that alone sets them apart "
+    "from test nodes"
+)
 LEFT = "Stronger attacks may tell more: the figures are what these attacks reach, and bound no other one"
 
 
@@ -85,12 +102,51 @@ def strongest(rows: Sequence[AttackRow]) -> AttackRow:
 
 def verdict(target: Mapping[str, Any]) -> str:
     """What is known of a target's training nodes by its strongest attack; never that they are safe."""
-    first = next(iter(target["groups"]))
-    best = strongest([row for row in attack_rows(target) if row.group == first])
+    best = strongest_on_first(target)
     found = f"AUC {best.auc:.3f} (95% interval {best.interval}) by {best.attack}"
     if best.low > 0.5:
-        return f"{best.target}: gives away who was among the {first}, {found}"
+        return f"{best.target}: gives away who was among the {best.group}, {found}"
     return f"{best.target}: no attack that was tried is shown to beat guessing, at most {found}"
+
+
+def strongest_on_first(target: Mapping[str, Any]) -> AttackRow:
+    """The strongest attack on a target's first group of members, which is the training nodes where these can be
+    compared."""
+    first = next(iter(target["groups"]))
+    return strongest([row for row in attack_rows(target) if row.group == first])
+
+
+def conclusions(record: Mapping[str, Any]) -> list[str]:
+    """What follows for a released condensed graph from all of its targets; nothing for other releases.
+
+    The graph is passed on together with the self-trained model, on which it depends, so that it is judged by whichever
+    tells most. Where no attack succeeds, that is said, and not that none could.
+    """
+    released = {
+        one["kind"]: strongest_on_first(one) for one in record["targets"] if one["kind"] in OF_RELEASE
+    }
+    if not released.keys() & {"condensed", "insider"}:
+        return []
+    most = max(released.values(), key=lambda row: (row.low > 0.5, row.auc))
+    if most.low > 0.5:
+        first = (
+            f"This release gives away who was in training, most of all {most.target} (AUC {most.auc:.3f}): do "
+            "not pass it on as one that hides its training nodes"
+        )
+    else:
+        first = (
+            f"No attack that was tried on any of the {len(released)} targets of this release is shown to beat "
+            "guessing, which does not prove that none would"
+        )
+    told = [first]
+    teacher = released.get("self-trained")
+    if teacher is not None and teacher.low > 0.5:
+        told.append(TEACHER_TELLS)
+    if "insider" not in released:
+        told.append(WITHOUT_INSIDER)
+    if any(PSEUDO in one["groups"] for one in record["targets"] if one["kind"] in OF_RELEASE):
+        told.append(CHOSEN)
+    return told
 
 
 def population_sentence(record: Mapping[str, Any]) -> str:

@@ -96,24 +96,7 @@ disclosures.jsonl holds no record.
 {% endif %}
 {% if audit %}
 
-## Membership inference
-
-{{ audit.population|cell }}.
-
-| target | members | attack | AUC | 95% interval | TPR at 1% FPR |
-| --- | --- | --- | ---: | ---: | ---: |
-{% for row in audit.rows %}
-| {{ row.target|cell }} | {{ row.members|number }} {{ row.group }} | {{ row.attack|cell }} | {{ "%.3f"|format(row.auc) }} | {{ row.interval }} | {{ row.low_rate_words }} |
-{% endfor %}
-
-{% for sentence in audit.verdicts %}
-- {{ sentence|cell }}.
-{% endfor %}
-{% for sentence, good in audit.controls %}
-- {{ sentence|cell }}.
-{% endfor %}
-- {{ audit.left|cell }}.
-
+{{ audit }}
 {% endif %}
 
 ## Use

@@ -18,7 +18,8 @@ from common.config import RunConfig, flatten
 from common.errors import ConfigError, RunError
 from common.models.parameters import fingerprint
 from common.synthetic.condensed import Condensed
-from common.wire.records import Content
+from common.wire.records import Content, prefixed
+from server.tracking.audit_section import audit_section
 from server.tracking.durable_files import encoded, json_text, write_atomically
 
 FILE = "condensed.safetensors"
@@ -70,6 +71,11 @@ class CondensedRelease:
     graph: Condensed
     teacher: Mapping[str, Tensor]
 
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """As they are in its file."""
+        return {**prefixed(GRAPH, self.graph.tensors), **prefixed(TEACHER, self.teacher)}
+
 
 def write_condensed(folder: Path, tensors: Mapping[str, Tensor], card: CondensedCard) -> Path:
     """Write both files of a condensed graph.
@@ -85,6 +91,19 @@ def write_condensed(folder: Path, tensors: Mapping[str, Tensor], card: Condensed
     write_atomically(folder / FILE, safetensors.torch.save(owned, metadata={HEADER: entries}))
     write_atomically(folder / CARD, encoded(card_text(card, owned)))
     return folder / FILE
+
+
+def write_card(folder: Path, release: CondensedRelease, audit: Mapping[str, Any]) -> Path:
+    """Write the card of a released graph anew, with what an audit of it says.
+
+    Args:
+        folder: of the graph's file.
+        release: the graph.
+        audit: the record of its audit.
+    """
+    path = folder / CARD
+    write_atomically(path, encoded(card_text(release.card, release.tensors, audit)))
+    return path
 
 
 def read_condensed(path: Path) -> CondensedRelease:
@@ -117,6 +136,10 @@ def read_condensed(path: Path) -> CondensedRelease:
         ) from error
     content = Content(tensors)
     graph = Condensed.from_tensors(content.section(GRAPH), copies=False)
+    if graph.num_nodes != graph.y.numel() or int(graph.y.max()) >= len(card.classes):
+        raise RunError(
+            f"{file} has labels that do not fit its nodes or its {len(card.classes)} classes; restore it from the run"
+        )
     return CondensedRelease(card, config, graph, content.section(TEACHER))
 
 
@@ -127,8 +150,16 @@ def digest(card: CondensedCard, tensors: Mapping[str, Tensor]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def card_text(card: CondensedCard, tensors: Mapping[str, Tensor]) -> str:
-    """The card as Markdown."""
+def card_text(
+    card: CondensedCard, tensors: Mapping[str, Tensor], audit: Mapping[str, Any] | None = None
+) -> str:
+    """The card as Markdown.
+
+    Args:
+        card: of the graph.
+        tensors: of its file.
+        audit: the record of a membership audit of this graph.
+    """
     content = Content(tensors)
     graph = Condensed.from_tensors(content.section(GRAPH), copies=False)
     counts = graph.y.bincount(minlength=len(card.classes)).tolist()
@@ -140,6 +171,13 @@ def card_text(card: CondensedCard, tensors: Mapping[str, Tensor]) -> str:
         if teacher
         else "No self-trained model was used."
     )
+    known = (
+        "No membership audit of it is recorded here, so that nothing is known of what it tells about who was among "
+        "these nodes: do not call it safe."
+        if audit is None
+        else "What it tells about who was among these nodes is stated under Membership inference."
+    )
+    found = "" if audit is None else "\n" + audit_section(audit)
     return f"""# Condensed graph
 
 {graph.num_nodes} nodes and {graph.edge_index.shape[1] // 2} links that stand for the graphs of a federation in \
@@ -157,7 +195,6 @@ training. Every node is learned; none was copied from a client.
 
 - The features are in the space of the clients' own: who trains on this graph can score nodes with features of the \
 same source. {accompanied}
-- The graph follows from gradients of labelled nodes. No membership audit of it is recorded here, so that nothing is \
-known of what it tells about who was among these nodes: do not call it safe.
+- The graph follows from gradients of labelled nodes. {known}
 - `fedtag train-on {FILE} --backbone NAME` trains a model on it, `--data FOLDER` fits that to a folder and scores it.
-"""
+{found}"""

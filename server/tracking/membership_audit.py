@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from common.errors import RunError
-from server.report.privacy_words import attack_rows, control_sentences, population_sentence, verdict
+from server.report.privacy_words import (
+    attack_rows,
+    conclusions,
+    control_sentences,
+    population_sentence,
+    verdict,
+)
 from server.tracking.run_directory import RunDirectory, read_object
 
 FILE = "privacy.json"
@@ -31,6 +37,7 @@ def read_audit(run: RunDirectory) -> dict[str, Any] | None:
         for target in record["targets"]:
             verdict(target)
             attack_rows(target)
+        conclusions(record)
     except (KeyError, ValueError, TypeError, AttributeError, StopIteration) as error:
         raise RunError(
             f"{path} holds no membership audit of schema {SCHEMA} ({error}): remove it, or audit again with "

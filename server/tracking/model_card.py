@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
-
 from common.config import flatten
 from server.report.aggregation_words import guarantee_sentences
-from server.report.privacy_words import LEFT, attack_rows, control_sentences, population_sentence, verdict
+from server.tracking.audit_section import audit_section
 from server.tracking.card_template import TEMPLATE
-from server.tracking.disclosure_table import disclosure_totals, listed
+from server.tracking.disclosure_table import disclosure_totals
 from server.tracking.durable_files import encoded, write_atomically
+from server.tracking.markdown import environment
 from server.tracking.membership_audit import read_audit
 from server.tracking.rows import ClientRow, RoundRow, Summary, best_round
 from server.tracking.run_directory import RunDirectory
@@ -25,7 +23,6 @@ SCORING = {
     "evidence": "the backbone on features fused with the selected evidence",
 }
 SHOWN_APART = ("classes", "sha256", "tensors", "method", "seed")
-MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#$!"})
 
 
 def write_model_card(run: RunDirectory) -> Path:
@@ -45,6 +42,7 @@ def model_card(run: RunDirectory) -> str:
     rounds, clients = run.read_rounds(), run.read_clients()
     private = flatten(config).get("privacy.dp.mode", "off") != "off"
     best = released_round(rounds, summary, private)
+    audit = read_audit(run)
     chosen = summary.best_round if summary else (best.round if best else None)
     plain = [
         (field_name(key), explained(key, value))
@@ -80,24 +78,10 @@ def model_card(run: RunDirectory) -> str:
             totals=disclosure_totals(run.read_disclosures()),
             private=private,
             guarantee=guarantee_sentences(summary.privacy) if summary and summary.privacy else [],
-            audit=audit_entries(run),
+            audit=audit_section(audit) if audit is not None else None,
             versions=sorted(summary.versions.items()) if summary else [],
         )
     )
-
-
-def audit_entries(run: RunDirectory) -> dict[str, Any] | None:
-    """What the card says of a membership audit; None without one of the released model."""
-    record = read_audit(run)
-    if record is None:
-        return None
-    return {
-        "population": population_sentence(record),
-        "rows": [row for target in record["targets"] for row in attack_rows(target)],
-        "verdicts": [verdict(target) for target in record["targets"]],
-        "controls": control_sentences(record),
-        "left": LEFT,
-    }
 
 
 def released_round(rounds: list[RoundRow], summary: Summary | None, private: bool) -> RoundRow | None:
@@ -142,43 +126,3 @@ def setting(config: Mapping[str, Any], name: str, default: Any = "unknown") -> A
 def is_plain(value: object) -> bool:
     """Whether a value fits in a cell of a table."""
     return isinstance(value, str | int | float | bool)
-
-
-def environment() -> Environment:
-    """Jinja2 with the filters that make Markdown cells."""
-    made = Environment(
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    filters: dict[str, Callable[..., str]] = {"cell": cell, "code": code, "percent": percent}
-    made.filters |= filters | {"number": number, "listed": listed, "whole_percent": whole_percent}
-    return made
-
-
-def cell(value: Any) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    return " ".join(str(value).split()).translate(MARKDOWN)
-
-
-def code(value: Any) -> str:
-    """Text for between backticks."""
-    return " ".join(str(value).split()).replace("`", "'")
-
-
-def percent(value: float | None) -> str:
-    """A fraction as a percentage with two decimals; a dash where there is none."""
-    return "–" if value is None or math.isnan(value) else f"{100 * value:.2f}%"
-
-
-def whole_percent(value: float) -> str:
-    """A fraction as a whole percentage."""
-    return f"{100 * value:.0f}%"
-
-
-def number(value: float | None) -> str:
-    """A number with thin groups of thousands; a dash where there is none."""
-    if value is None:
-        return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}"

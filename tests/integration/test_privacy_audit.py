@@ -15,10 +15,12 @@ import torch
 from typer.testing import CliRunner, Result
 
 from client.data.folder import read_folder
+from client.data.shadow_nodes import shadow_half
 from client.data.writing import write_folder
-from common.synthetic.condensed import Condensed
+from client.methods.fedgc.preparation import kept_preparation
 from deploy.cli import app
-from deploy.privacy_audit import Audit, audit_privacy
+from deploy.privacy_audit import Audit, audit_privacy, write_audit
+from server.tracking.condensed_release import FILE, digest, read_condensed
 from server.tracking.run_directory import RunDirectory
 
 ATTACKS = {"confidence", "entropy", "modified entropy", "shadow model"}
@@ -152,38 +154,116 @@ def test_defences_are_compared_on_folders(mixed_folder: Path, tmp_path: Path, in
     ]
 
 
-def condensed_file(path: Path, folder: Path, classes: tuple[str, ...] = ("a", "b", "c")) -> Path:
-    """The means of each class's training nodes, in the form of a released condensed graph."""
-    graph = read_folder(folder).graph
-    assert graph.features is not None
-    rows = [graph.features[(graph.labels == label) & (graph.split == 1)].mean(0) for label in range(3)]
-    x, y = torch.from_numpy(np.stack(rows)), torch.arange(3)
-    tensors = {
-        f"graph/{name}": value for name, value in Condensed.without_links(x, y, copies=False).tensors.items()
-    }
-    card = {"classes": classes, "features": "features.npy", "settings": {"method": "fedgc", "seed": 5}}
-    path.write_bytes(safetensors.torch.save(tensors, metadata={"fedtag": json.dumps(card)}))
-    return path
+KINDS = ["released", "self-trained", "condensed", "insider"]
 
 
-def test_a_condensed_graph_is_attacked_through_models_of_it(
-    mixed_folder: Path, tmp_path: Path, invoke: Invoke
+@pytest.fixture(scope="module")
+def condensed_run(mixed_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """FedGC of two clients whose self-trained model knows the training nodes by heart."""
+    out = tmp_path_factory.mktemp("condensed") / "run"
+    arguments = ["simulate", "--method", "fedgc", "--data", str(mixed_folder), "--clients", "2"]
+    settings = [
+        "fedgc.self-training-rounds=8",
+        "fedgc.bottleneck=false",
+        "fedgc.confidence=0.5",
+        "fedgc.exchange=summed",
+        "train.epochs=10",
+        "train.weight-decay=0",
+        "model.dropout=0",
+        "evaluation.every=12",
+    ]
+    options = [part for setting in settings for part in ("--set", setting)]
+    options += ["--rounds", "12", "--ratio", "0.05", "--partition", "random", "--out", str(out)]
+    result = CliRunner().invoke(app, [*arguments, *options])
+    assert result.exit_code == 0, result.output
+    return out
+
+
+@pytest.fixture(scope="module")
+def condensed_audit(condensed_run: Path, invoke: Invoke) -> tuple[Path, Result]:
+    return condensed_run, invoke(condensed_run, "--draws", "100")
+
+
+def strongest_area(target: dict[str, Any], group: str = "training nodes") -> float:
+    return max(float(one["auc"]) for one in target["groups"][group]["attacks"].values())
+
+
+def test_all_that_comes_with_a_condensed_graph_is_attacked(condensed_audit: tuple[Path, Result]) -> None:
+    run, result = condensed_audit
+    record = record_of(run / "privacy.json")
+    assert [target["kind"] for target in record["targets"]] == KINDS
+    assert record["condensed"] == read_condensed(run).card.digest
+    found = {target["kind"]: target for target in record["targets"]}
+    assert found["self-trained"]["member_accuracy"] > 0.95
+    assert strongest_area(found["self-trained"]) > 0.6
+    # Means of gradients over many nodes tell less of these than a model that knows them by heart.
+    assert strongest_area(found["condensed"]) < strongest_area(found["self-trained"])
+    # Models of a graph of propagated features fit propagated features.
+    assert found["insider"]["test_accuracy"] > found["condensed"]["test_accuracy"]
+    assert "This release gives away who was in training, most of all" in " ".join(result.stdout.split())
+
+
+def test_pseudo_labelled_nodes_are_the_second_group_and_none_of_the_attackers(
+    condensed_audit: tuple[Path, Result],
 ) -> None:
-    file = condensed_file(tmp_path / "condensed.safetensors", mixed_folder)
-    invoke(file, "--data", mixed_folder, "--draws", "100")
-    record = record_of(tmp_path / "privacy.json")
-    assert record["seed"] == 5
-    (target,) = record["targets"]
-    assert target["kind"] == "condensed"
-    assert target["test_accuracy"] > 0.5
-    # Three means of 30 nodes each tell far less of these nodes than a model that knows them by heart.
-    assert max(one["auc"] for one in target["groups"]["training nodes"]["attacks"].values()) < 0.75
+    run, _ = condensed_audit
+    record = record_of(run / "privacy.json")
+    teacher = read_condensed(run).teacher
+    joined = attackers = 0
+    for site in sorted((run / "sites").glob("*/meta.json")):
+        kept = kept_preparation(site.parent / "state", teacher)
+        assert kept is not None
+        outside = torch.from_numpy(read_folder(site.parent).graph.split == 0)
+        shadow = shadow_half(outside, record["seed"], site.parent.name)
+        assert not (kept.labelled & shadow).any()
+        joined += int((kept.labelled & outside).sum())
+        attackers += int(shadow.sum())
+    assert 0 < joined <= record["spare_nodes"]
+    assert record["shadow_nodes"] == attackers
+    for target in record["targets"]:
+        expected = {"training nodes"}
+        if target["kind"] in ("condensed", "insider"):
+            expected.add("pseudo-labelled nodes")
+            assert target["groups"]["pseudo-labelled nodes"]["members"] == joined
+        assert set(target["groups"]) == expected
 
 
-def test_a_damaged_condensed_graph_is_named(mixed_folder: Path, tmp_path: Path, invoke: Invoke) -> None:
-    file = condensed_file(tmp_path / "condensed.safetensors", mixed_folder, classes=("a", "b"))
+def test_the_cards_follow_from_the_figures(condensed_audit: tuple[Path, Result]) -> None:
+    run, _ = condensed_audit
+    for name in ("README.md", "condensed.md"):
+        card = " ".join((run / name).read_text().split())
+        assert "do not pass it on as one that hides its training nodes" in card
+        assert "What the self-trained model tells" in card
+        for target in record_of(run / "privacy.json")["targets"]:
+            assert f"| {target['name']} | 90 training nodes | shadow model |" in card.replace("\\_", "_")
+    assert "No membership audit" not in (run / "condensed.md").read_text()
+    page = (run / "report.html").read_text()
+    assert "do not pass it on as one that hides its training nodes" in page
+
+
+def test_without_what_sites_have_kept_an_insider_is_not_measured(
+    condensed_run: Path, mixed_folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / FILE
+    file.write_bytes((condensed_run / FILE).read_bytes())
+    record = audit_privacy(Audit(file, (mixed_folder,), defences=False, models=1, draws=10))
+    assert record["model"] is None
+    assert [target["kind"] for target in record["targets"]] == ["self-trained", "condensed"]
+    assert write_audit(record, file, None) == (tmp_path / "privacy.json", tmp_path / "condensed.md")
+    card = " ".join((tmp_path / "condensed.md").read_text().split())
+    assert "was not asked with the features that sites keep" in card
+
+
+def test_a_damaged_condensed_graph_is_named(
+    condensed_run: Path, mixed_folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    released = read_condensed(condensed_run)
+    short = released.card.model_copy(update={"classes": released.card.classes[:1]})
+    entries = {**short.model_dump(), "digest": digest(short, released.tensors)}
+    file = tmp_path / FILE
+    file.write_bytes(safetensors.torch.save(released.tensors, metadata={"fedtag": json.dumps(entries)}))
     result = invoke(file, "--data", mixed_folder, code=1)
-    assert "its labels do not fit its nodes or classes" in result.stderr
+    assert "labels that do not fit its nodes or its 1 classes" in " ".join(result.stderr.split())
     file.write_bytes(file.read_bytes()[:100])
     result = invoke(file, "--data", mixed_folder, code=1)
     assert "is no condensed graph of fedtag, or is damaged" in result.stderr

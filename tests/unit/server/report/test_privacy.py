@@ -15,6 +15,7 @@ from server.report.page import write_report
 from server.report.privacy import privacy_charts, view_privacy
 from server.report.privacy_words import (
     attack_rows,
+    conclusions,
     control_sentences,
     is_sound,
     population_sentence,
@@ -133,6 +134,50 @@ def test_the_verdict_is_that_of_the_strongest_attack_on_training_nodes(record: d
         "quiet <model>: no attack that was tried is shown to beat guessing, at most AUC 0.520"
     )
     assert strongest(attack_rows(loud)).group == "pseudo-labelled nodes"
+
+
+def of_release(record: dict[str, Any], **areas: float) -> dict[str, Any]:
+    """The record with one target for each kind, attacked with so much success on its training nodes."""
+    groups = {
+        kind: {"training nodes": {"members": 138, "non_members": 990, "attacks": {"entropy": attack(area)}}}
+        for kind, area in areas.items()
+    }
+    targets = [
+        {**record["targets"][0], "name": f"the {kind}", "kind": kind.replace("_", "-"), "groups": told}
+        for kind, told in groups.items()
+    ]
+    return {**record, "targets": targets}
+
+
+@pytest.mark.parametrize(
+    ("areas", "leaking"),
+    [
+        ({"self_trained": 0.8, "condensed": 0.52, "insider": 0.52}, "the self_trained (AUC 0.800)"),
+        ({"self_trained": 0.52, "condensed": 0.52, "insider": 0.6}, "the insider (AUC 0.600)"),
+        ({"self_trained": 0.7, "condensed": 0.75}, "the condensed (AUC 0.750)"),
+        ({"self_trained": 0.51, "condensed": 0.52, "insider": 0.5}, None),
+    ],
+)
+def test_a_release_is_judged_by_the_target_that_tells_most(
+    record: dict[str, Any], areas: dict[str, float], leaking: str | None
+) -> None:
+    """The intervals reach 0.04 to either side."""
+    told = conclusions(of_release(record, **areas))
+    if leaking is None:
+        assert told[0].startswith("No attack that was tried on any of the 3 targets")
+    else:
+        assert told[0].startswith(
+            f"This release gives away who was in training, most of all {leaking}: do not"
+        )
+    assert any("Masked sums do not change that model" in one for one in told) == (
+        areas["self_trained"] > 0.54
+    )
+    assert any("features that sites keep" in one for one in told) == ("insider" not in areas)
+    assert not PROMISES.search(". ".join(told))
+
+
+def test_other_releases_have_no_conclusion(record: dict[str, Any]) -> None:
+    assert conclusions(record) == []
 
 
 def test_rows_name_what_was_not_measured(record: dict[str, Any]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from server.tracking.disclosure_table import disclosure_totals, listed
-from server.tracking.model_card import cell, model_card, write_model_card
+from server.tracking.markdown import cell
+from server.tracking.model_card import model_card, write_model_card
 from server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary
 from server.tracking.run_directory import RunDirectory
 

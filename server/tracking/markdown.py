@@ -1,0 +1,53 @@
+"""What a card needs of Markdown: cells of tables, and Jinja2 with filters that make them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from server.tracking.disclosure_table import listed
+
+MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#$!"})
+
+
+def environment() -> Environment:
+    """Jinja2 with the filters that make Markdown cells."""
+    made = Environment(
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    filters: dict[str, Callable[..., str]] = {"cell": cell, "code": code, "percent": percent}
+    made.filters |= filters | {"number": number, "listed": listed, "whole_percent": whole_percent}
+    return made
+
+
+def cell(value: Any) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return " ".join(str(value).split()).translate(MARKDOWN)
+
+
+def code(value: Any) -> str:
+    """Text for between backticks."""
+    return " ".join(str(value).split()).replace("`", "'")
+
+
+def percent(value: float | None) -> str:
+    """A fraction as a percentage with two decimals; a dash where there is none."""
+    return "–" if value is None or math.isnan(value) else f"{100 * value:.2f}%"
+
+
+def whole_percent(value: float) -> str:
+    """A fraction as a whole percentage."""
+    return f"{100 * value:.0f}%"
+
+
+def number(value: float | None) -> str:
+    """A number with thin groups of thousands; a dash where there is none."""
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
