@@ -21,7 +21,8 @@ def privacy_audit(
     data: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Folder of a site, with its split; again for each site. [default: the run's]",
+            help="Folder of a site, called as the site was in the run, with its split; again for each site. "
+            "[default: the run's]",
             show_default=False,
         ),
     ] = None,
@@ -56,6 +57,10 @@ def privacy_audit(
     from shadow models. Writes privacy.json (areas under ROC curves with intervals, counts; nothing of a single
     node) and, for a run directory, its report and its card. The exit code is 1 where a control of the measurement
     fails.
+
+    Of a run of fedgc, the self-trained model is attacked, too, and models of the condensed graph are asked with raw
+    features and, where the sites' folders still hold them, with the features that the sites keep; nodes with a
+    pseudo-label are a second group of members. The attacker's nodes are those that training set aside.
 
     --defences compares models that it trains itself: without defence, with pseudo-labels for all (PL), with an L2
     penalty on posteriors (Reg), with Laplace noise on features (LDP).

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client.state import KEPT_RUNS, Remembered, StateStore
+from client.state import KEPT_RUNS, Remembered, StateStore, newest_kept
 from common.errors import RunError
 
 
@@ -149,3 +149,15 @@ def test_a_snapshot_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch
         save(store, 2, 2)
     assert step_before(store, 3) == 1
     assert [path.name for path in store.folder.iterdir()] == ["round-00001-step-000001.safetensors"]
+
+
+def test_the_newest_run_that_kept_something_counts(tmp_path: Path) -> None:
+    assert newest_kept(tmp_path / "nowhere", "it") is None
+    for age, run in enumerate(("b", "c", "a")):
+        store = StateStore(tmp_path, run)
+        store.keep("other" if run == "a" else "it", Remembered({"x": torch.tensor(age)}, {"run": run}))
+        os.utime(next((tmp_path / run).iterdir()), (age, age))
+    found = newest_kept(tmp_path, "it")
+    assert found is not None
+    assert (found.values, found.tensors["x"].item()) == ({"run": "c"}, 1)
+    assert newest_kept(tmp_path, "nothing") is None
