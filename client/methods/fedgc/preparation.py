@@ -81,6 +81,7 @@ def transformed(
             lambda z: teacher(z, adjacency),
             ~hidden,
             compression=settings.compression,
+            distillation=settings.distillation,
             epochs=settings.bottleneck_epochs,
             rate=settings.bottleneck_rate,
             generator=torch_generator(
