@@ -130,7 +130,7 @@ def conclusions(record: Mapping[str, Any]) -> list[str]:
     most = max(released.values(), key=lambda row: (row.low > 0.5, row.auc))
     if most.low > 0.5:
         first = (
-            f"This release gives away who was in training, most of all {most.target} (AUC {most.auc:.3f}): do "
+            f"This release gives away who was in training, most of all by the {most.target} (AUC {most.auc:.3f}): do "
             "not pass it on as one that hides its training nodes"
         )
     else:

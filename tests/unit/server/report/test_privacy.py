@@ -143,7 +143,7 @@ def of_release(record: dict[str, Any], **areas: float) -> dict[str, Any]:
         for kind, area in areas.items()
     }
     targets = [
-        {**record["targets"][0], "name": f"the {kind}", "kind": kind.replace("_", "-"), "groups": told}
+        {**record["targets"][0], "name": kind, "kind": kind.replace("_", "-"), "groups": told}
         for kind, told in groups.items()
     ]
     return {**record, "targets": targets}
@@ -167,7 +167,7 @@ def test_a_release_is_judged_by_the_target_that_tells_most(
         assert told[0].startswith("No attack that was tried on any of the 3 targets")
     else:
         assert told[0].startswith(
-            f"This release gives away who was in training, most of all {leaking}: do not"
+            f"This release gives away who was in training, most of all by {leaking}: do not"
         )
     assert any("Masked sums do not change that model" in one for one in told) == (
         areas["self_trained"] > 0.54
