@@ -14,8 +14,6 @@ from torch import Tensor
 from client.data.folder import read_folder
 from client.data.text_graph import TextGraph
 from client.mailbox import Mailbox
-from client.neighbours.method import method_of
-from client.neighbours.training import mended_graph
 from client.secure.contribution import answered, guarded
 from client.site import Site
 from client.state import Remembered, StateStore
@@ -76,6 +74,9 @@ class Session:
             if instruction.phase in PROTOCOL:
                 content = answered(instruction, self)
             else:
+                # Models bring PyTorch Geometric, which takes seconds to load and which not every start needs.
+                from client.neighbours.method import method_of
+
                 method = method_of(self.config)
                 with limited_threads(self.local_graph.x.numel()):
                     content = guarded(method.respond(instruction, self), instruction, self)
@@ -206,6 +207,8 @@ class Session:
                 f"the graph of {self.site.name} was needed before its generator of neighbours: the server and this "
                 "site have different releases of fedtag; install the same"
             )
+        from client.neighbours.training import mended_graph
+
         return mended_graph(self, self.generator)
 
     @cached_property

@@ -112,9 +112,9 @@ def test_models_of_a_condensed_graph_learn_its_classes(
     people = population([graph], ["site"], 0)
     means = torch.stack([graph.x[graph.train_mask & (graph.y == c)].mean(0) for c in range(3)])
     condensed = Condensed.without_links(means, torch.arange(3), copies=False)
-    target = trained_on_condensed("raw features", people, condensed, graph.x)
+    target = trained_on_condensed("raw features", "condensed", people, condensed, graph.x)
     told = target.posteriors(0)
     accuracy = float((told.argmax(1) == people.labels)[people.non_members.numpy()].mean())
     assert accuracy > 0.6
-    other = trained_on_condensed("other features", people, condensed, torch.zeros_like(graph.x))
+    other = trained_on_condensed("other features", "condensed", people, condensed, torch.zeros_like(graph.x))
     assert len(set(other.posteriors(0).argmax(1).tolist())) == 1
