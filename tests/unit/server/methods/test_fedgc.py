@@ -241,3 +241,11 @@ def test_the_checkpoint_is_json_and_tensors() -> None:
     )
     assert first.values == second.values
     assert all(torch.equal(value, second.tensors[name]) for name, value in first.tensors.items())
+
+
+def test_a_class_is_matched_from_the_first_node_behind_its_gradient() -> None:
+    none = torch.zeros(3, dtype=torch.long)
+    sums = Sums((torch.ones(3, 2),), torch.tensor([0.0, 1.0, 3.0]), none, none, 4)
+    assert sums.matched.tolist() == [False, True, True]
+    (gradient,) = sums.gradient()
+    assert torch.allclose(gradient, torch.tensor([[1.0, 1.0], [1.0, 1.0], [1 / 3, 1 / 3]]))
