@@ -24,6 +24,7 @@ from server.methods.registry import (
     ServerState,
     TensorForm,
     server_method,
+    update_forms,
 )
 
 GENERATE = Phase(
@@ -88,10 +89,7 @@ class Mending:
     def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
         if phase.name != GENERATE_PHASE:
             return self.method.expected(_inner(state), phase)
-        model = state.section("model")
-        return {
-            f"update/{name}": TensorForm(tuple(value.shape), value.dtype) for name, value in model.items()
-        }
+        return update_forms(state.section("model"))
 
     def combine(
         self,

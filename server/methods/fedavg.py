@@ -10,7 +10,7 @@ from common.config import RunConfig
 from common.models.assembly import initial_backbone
 from common.models.parameters import Parameters, parameters_of
 from common.wire.records import Content, Reply, prefixed
-from server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
+from server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm, update_forms
 from server.strategies.mean import running_average
 
 TRAIN = Phase("train", "clients score the received model and train it; one exchange a round", sums=True)
@@ -54,10 +54,7 @@ class FedAvg:
         return Content(state.tensors if state else {})
 
     def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
-        model = state.section("model")
-        return {
-            f"update/{name}": TensorForm(tuple(value.shape), value.dtype) for name, value in model.items()
-        }
+        return update_forms(state.section("model"))
 
     def combine(
         self,

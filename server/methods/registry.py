@@ -78,6 +78,11 @@ class TensorForm:
         return same and dtype == self.dtype
 
 
+def update_forms(model: Mapping[str, Tensor]) -> dict[str, TensorForm]:
+    """The forms of an update that moves all of a model."""
+    return {f"update/{name}": TensorForm(tuple(value.shape), value.dtype) for name, value in model.items()}
+
+
 @dataclass(frozen=True)
 class Agreement:
     """What all clients of a run have in common, from their introductions in their first reply."""

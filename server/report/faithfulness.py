@@ -23,7 +23,7 @@ from common.faithfulness_words import (
     verdict_sentences,
 )
 from server.report.plots import Line
-from server.tracking.run_directory import RunDirectory, read_object
+from server.tracking.run_directory import RunDirectory
 
 FILE = "faithfulness.json"
 SCHEMA = 1
@@ -107,9 +107,8 @@ def view_faithfulness(run: RunDirectory) -> FaithfulnessView | None:
     Raises:
         RunError: the file is damaged or of another schema.
     """
-    path = run.path / FILE
-    record = read_object(path)
-    if record is None or record.get("model") != run.read_model_card().get("fingerprint"):
+    record = run.read_of_release(FILE)
+    if record is None:
         return None
     try:
         if record["schema"] != SCHEMA:
@@ -129,7 +128,7 @@ def view_faithfulness(run: RunDirectory) -> FaithfulnessView | None:
         )
     except (KeyError, ValueError, TypeError) as error:
         raise RunError(
-            f"{path} holds no measurement of schema {SCHEMA} ({error}): remove it, or measure again with "
+            f"{run.path / FILE} holds no measurement of schema {SCHEMA} ({error}): remove it, or measure again with "
             f"fedtag audit --faithfulness"
         ) from error
 

@@ -12,7 +12,7 @@ from server.report.privacy_words import (
     population_sentence,
     verdict,
 )
-from server.tracking.run_directory import RunDirectory, read_object
+from server.tracking.run_directory import RunDirectory
 
 FILE = "privacy.json"
 SCHEMA = 1
@@ -24,9 +24,8 @@ def read_audit(run: RunDirectory) -> dict[str, Any] | None:
     Raises:
         RunError: the file is damaged or of another schema.
     """
-    path = run.path / FILE
-    record = read_object(path)
-    if record is None or record.get("model") != run.read_model_card().get("fingerprint"):
+    record = run.read_of_release(FILE)
+    if record is None:
         return None
     try:
         if record["schema"] != SCHEMA:
@@ -40,7 +39,7 @@ def read_audit(run: RunDirectory) -> dict[str, Any] | None:
         conclusions(record)
     except (KeyError, ValueError, TypeError, AttributeError, StopIteration) as error:
         raise RunError(
-            f"{path} holds no membership audit of schema {SCHEMA} ({error}): remove it, or audit again with "
+            f"{run.path / FILE} holds no membership audit of schema {SCHEMA} ({error}): remove it, or audit again with "
             "fedtag privacy-audit"
         ) from error
     return record

@@ -194,6 +194,12 @@ class RunDirectory:
         """model.json; empty where no model has been written."""
         return read_object(self.path / MODEL_CARD) or {}
 
+    def read_of_release(self, name: str) -> dict[str, Any] | None:
+        """A JSON record that was made of the released model; None if there is none, or one of another model."""
+        record = read_object(self.path / name)
+        of_it = record is not None and record.get("model") == self.read_model_card().get("fingerprint")
+        return record if of_it else None
+
     def read_model(self) -> dict[str, Tensor]:
         """The tensors of model.safetensors.
 
