@@ -74,6 +74,7 @@ class Identity:
         self._seal = seal
         self._sign = sign
         self.public = PublicIdentity(public_bytes(seal), sign.public_key().public_bytes_raw())
+        self._secrets: dict[bytes, bytes] = {}  # agreed once per peer: many keys are derived from each
 
     @classmethod
     def at(cls, folder: Path) -> Identity:
@@ -138,11 +139,16 @@ class Identity:
         Raises:
             ProtocolError: the peer's key is degenerate.
         """
-        secret = agreed_secret(self._seal, peer.seal, "a peer")
-        return derived_key(secret, "pair of sites", context, *sorted((self.public.seal, peer.seal)))
+        return derived_key(
+            self._secret(peer), "pair of sites", context, *sorted((self.public.seal, peer.seal))
+        )
 
     def _letter_key(
         self, peer: PublicIdentity, context: bytes, sender: PublicIdentity, recipient: PublicIdentity
     ) -> bytes:
-        secret = agreed_secret(self._seal, peer.seal, "a peer")
-        return derived_key(secret, "letter", context, sender.seal, recipient.seal)
+        return derived_key(self._secret(peer), "letter", context, sender.seal, recipient.seal)
+
+    def _secret(self, peer: PublicIdentity) -> bytes:
+        if peer.seal not in self._secrets:
+            self._secrets[peer.seal] = agreed_secret(self._seal, peer.seal, "a peer")
+        return self._secrets[peer.seal]

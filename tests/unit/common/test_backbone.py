@@ -173,6 +173,15 @@ def test_dropout_keeps_the_expectation() -> None:
     assert dropout(x, 0.25, None) is x
 
 
+def test_entries_that_share_a_draw_are_dropped_independently() -> None:
+    kept = (dropout(torch.ones(99_999), 0.3, generator()) > 0).float()
+    assert kept.shape == (99_999,)
+    by_place = kept[:-3].view(-1, 4)
+    assert by_place.mean(0).tolist() == pytest.approx([0.7] * 4, abs=0.01)
+    correlations = torch.corrcoef(by_place.T)[~torch.eye(4, dtype=torch.bool)]
+    assert float(correlations.abs().max()) < 0.03
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_seed_gives_the_initial_values(family: str) -> None:
     config = ModelConfig(backbone=family, hidden=8)
