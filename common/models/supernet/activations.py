@@ -15,6 +15,10 @@ def _identity(x: Tensor) -> Tensor:
     return x
 
 
+def _sigmoid(x: Tensor) -> Tensor:
+    return 4 * torch.sigmoid(x) - 2
+
+
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = dict(
     zip(
         ACTIVATIONS,
@@ -24,9 +28,11 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = dict(
             functional.relu,
             torch.tanh,
             functional.elu,
-            torch.sigmoid,
+            _sigmoid,
         ),
         strict=True,
     )
 )
-"""LeakyReLU has slope 0.01 below zero, ELU has α = 1."""
+"""LeakyReLU has slope 0.01 below zero, ELU has α = 1. The sigmoid σ comes as 4σ − 2, its scaled form (Xu et al., 2016,
+"Revise saturated activation functions"): 0 for nothing, and of slope 1 there, like the others. As it stands it would give
+every node nearly the same 1/2, from which few steps of SGD do not lead away."""

@@ -84,9 +84,7 @@ class Cell(nn.Module):
         columns = [AGGREGATIONS.index(kind) for kind in kinds]
         hidden = _mixed(aggregated, weights["aggregate"], columns)
         activated = torch.stack([function(hidden) for function in FUNCTIONS.values()], dim=1)
-        # Only the sigmoid makes something of nothing; an edge from a dead node carries nothing all the same.
-        living = alive(weights)["aggregate"].to(activated.dtype)
-        return _mixed(activated * living.view(-1, 1, 1, 1), weights["activate"])
+        return _mixed(activated, weights["activate"])
 
     def _filtered(
         self, h: Float[Tensor, "nodes dim"], x: Float[Tensor, "nodes dim"], weights: LayerWeights

@@ -61,10 +61,11 @@ def test_activations_are_their_formulas() -> None:
         "relu": torch.where(x > 0, x, 0.0),
         "tanh": (x.exp() - (-x).exp()) / (x.exp() + (-x).exp()),
         "elu": torch.where(x > 0, x, x.exp() - 1),
-        "sigmoid": 1 / (1 + (-x).exp()),
+        "sigmoid": 4 / (1 + (-x).exp()) - 2,
     }
     assert tuple(FUNCTIONS) == ACTIVATIONS
     for kind, expected in formulas.items():
+        assert FUNCTIONS[kind](torch.zeros(1)).item() == 0, "nothing in, nothing out"
         torch.testing.assert_close(FUNCTIONS[kind](x), expected)
         assert torch.autograd.gradcheck(FUNCTIONS[kind], x.clone().requires_grad_(True))
 

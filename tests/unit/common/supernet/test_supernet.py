@@ -119,13 +119,13 @@ def test_zero_is_exactly_zero_under_every_activation(
 
 
 def test_one_dead_node_leaves_the_others_alone(make_adjacency: Make) -> None:
-    """Node 0 of layer 2 is closed; what it would add to an equal mixture under the sigmoid is exactly 0."""
+    """Node 0 of layer 2 is closed; it adds exactly 0 to an equal mixture under the sigmoid."""
     cell, (h, x) = Cell(4).double(), inputs()
     logits = only("filter", "identity", 0) | only("aggregate", "identity") | only("activate", "sigmoid")
     logits["aggregate_operations"][0] = 0
     logits["aggregate_operations"][0, :, AGGREGATIONS.index(ZERO)] = SURE
     terminal = cell.terminal(h, x, make_adjacency(), layer_weights(logits))
-    torch.testing.assert_close(terminal[0], 2 / 3 * torch.sigmoid(h))
+    torch.testing.assert_close(terminal[0], 2 / 3 * (4 * torch.sigmoid(h) - 2))
 
 
 def test_reordering_nodes_reorders_the_output(make_adjacency: Make) -> None:
