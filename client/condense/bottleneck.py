@@ -5,18 +5,19 @@ papers/fedgc.txt, section 3.2: ẑ = Â W₂ ReLU(W₁ x); μ = ẑ[:d], σ = so
     cross-entropy of φ(z) + γ KL(N(μ, σ²) ‖ N(0, I))
 
 for a classifier φ that stays as it is, and so holds the features of all clients in one space. The divergence is summed
-over dimensions and averaged over nodes. Two departures from the paper, without which little is left to learn from:
+over dimensions and averaged over nodes. Departures from the paper; without the first two little is left to learn from:
 
 - x goes in, and z comes out, in units of x's root mean square. φ knows features of that size, and the prior has
   deviation one: of rows of a bag of words, whose entries are a tenth of that, nothing would be heard above the noise.
 - φ(z) also approaches φ(x), by cross-entropy and on every node. The few labels of a client, some classes not among
   them, would otherwise draw all nodes into the classes that it has.
+- The last step stands, where the paper takes the best on validation: the luckiest of many draws on a client's few
+  validation nodes is no better on others, and would spoil these nodes for every later choice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -27,21 +28,6 @@ from common.errors import DivergenceError
 from common.graph import Adjacency
 
 Classify = Callable[[Float[Tensor, "nodes dim"]], Float[Tensor, "nodes classes"]]
-
-
-@dataclass(frozen=True, eq=False)
-class Transformed:
-    """What became of the features.
-
-    Args:
-        z: one draw for every node; the features themselves where no node may be learned from.
-        epoch: steps behind it; 0 where there was none.
-        accuracy: of the classifier on the validation nodes by these features; None without any.
-    """
-
-    z: Float[Tensor, "nodes dim"]
-    epoch: int
-    accuracy: float | None
 
 
 class Encoder(nn.Module):
@@ -80,8 +66,6 @@ def transformed(
     adjacency: Adjacency,
     y: Int[Tensor, " nodes"],
     labelled: Bool[Tensor, " nodes"],
-    judges: Bool[Tensor, " nodes"],
-    judged: Int[Tensor, " nodes"],
     classify: Classify,
     seen: Bool[Tensor, " nodes"],
     *,
@@ -90,11 +74,10 @@ def transformed(
     epochs: int,
     rate: float,
     generator: torch.Generator,
-) -> Transformed:
-    """Train an encoder on a client's graph, and draw the features that its validation nodes find best.
+) -> Float[Tensor, "nodes dim"]:
+    """Train an encoder on a client's graph, and draw features by it.
 
-    The better accuracy decides, then the lower cross-entropy, then the fewer steps; without validation nodes the last
-    step stands. Where there is nothing to learn from, the divergence alone would leave nothing but noise, and the
+    Where there is nothing to learn from, the divergence alone would leave nothing but noise, and the
     features stay what they are.
 
     Args:
@@ -102,8 +85,6 @@ def transformed(
         adjacency: Â, by which the classifier propagates too.
         y: labels to learn, training labels and pseudo-labels; those of other nodes are not read.
         labelled: whose they are.
-        judges: validation nodes.
-        judged: their labels; those of other nodes are not read.
         classify: logits of the frozen classifier.
         seen: nodes whose features may be learned from: for their size, the divergence and the classifier's opinion.
         compression: γ, at least 0.
@@ -112,32 +93,29 @@ def transformed(
         rate: their size, above 0.
         generator: of initial values and draws, on the features' device.
 
+    Returns:
+        one draw for every node; the features themselves where no node may be learned from.
+
     Raises:
         DivergenceError: the loss is not finite.
     """
     if not bool(labelled.any() or (distillation and seen.any())):
-        return Transformed(x, 0, None)
+        return x
     size = _size(x, seen | labelled)
     with torch.no_grad():
         opinion = classify(x)[seen].softmax(1)
     encoder = Encoder(x.shape[1], generator, x.dtype)
     weights = list(encoder.parameters())
     adam = torch.optim.Adam(weights, lr=rate, fused=True)
-    chooses = bool(judges.any())
-    best: tuple[float, float] | None = None
-    found = Transformed(x, 0, None)
-    # Each draw is both trained on and judged, so that the last step needs one more.
-    for epoch in range(epochs + 1):
+
+    def drawn() -> tuple[Tensor, Tensor, Tensor]:
         mean, raw = encoder(x / size, adjacency)
         noise = torch.empty_like(mean).normal_(generator=generator)
-        z = size * (mean + functional.softplus(raw) * noise)
+        return size * (mean + functional.softplus(raw) * noise), mean, raw
+
+    for _ in range(epochs):
+        z, mean, raw = drawn()
         logits = classify(z)
-        if epoch and chooses:
-            score = _score(logits.detach()[judges], judged[judges])
-            if best is None or score > best:
-                best, found = score, Transformed(z.detach(), epoch, score[0])
-        if epoch == epochs:
-            break
         loss = compression * _mean(divergence(mean, raw)[seen])
         loss = loss + _mean(functional.cross_entropy(logits[labelled], y[labelled], reduction="none"))
         if distillation:
@@ -152,7 +130,8 @@ def transformed(
         for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
             weight.grad = gradient
         adam.step()
-    return found if chooses else Transformed(z.detach(), epochs, None)
+    with torch.no_grad():
+        return drawn()[0]
 
 
 def _size(x: Float[Tensor, "nodes dim"], seen: Bool[Tensor, " nodes"]) -> Float[Tensor, ""]:
@@ -164,11 +143,6 @@ def _size(x: Float[Tensor, "nodes dim"], seen: Bool[Tensor, " nodes"]) -> Float[
 def _mean(values: Float[Tensor, " nodes"]) -> Float[Tensor, ""]:
     """0 over no node."""
     return values.sum() / max(len(values), 1)
-
-
-def _score(logits: Float[Tensor, "judges classes"], labels: Int[Tensor, " judges"]) -> tuple[float, float]:
-    accuracy = (logits.argmax(1) == labels).double().mean()
-    return float(accuracy), -float(functional.cross_entropy(logits, labels))
 
 
 def _log_softplus(raw: Float[Tensor, "nodes dim"]) -> Float[Tensor, "nodes dim"]:

@@ -76,8 +76,6 @@ def transformed(
             adjacency,
             y,
             labelled,
-            graph.val_mask,
-            graph.y,
             lambda z: teacher(z, adjacency),
             ~hidden,
             compression=settings.compression,
@@ -87,7 +85,7 @@ def transformed(
             generator=torch_generator(
                 session.config.seed, session.site.name, "bottleneck", device=session.device
             ),
-        ).z
+        )
 
 
 def received_teacher(session: Session, parameters: Mapping[str, Tensor]) -> Backbone:
