@@ -255,6 +255,10 @@ class Session:
             instruction.round, instruction.step, tensors, values
         )
 
+    def document(self, name: str, text: str) -> None:
+        """Leave a text for people beside the run's state, where it stays at the site."""
+        StateStore(self.site.state, self._current().run).document(name, text)
+
     @property
     def responds(self) -> bool:
         """Whether it is part of a run, and not of a prediction by what a run has released."""

@@ -90,18 +90,25 @@ class StateStore:
         """Write, atomically, what holds at every step of the run."""
         self._write(self._kept_file(name), remembered.tensors, remembered.values)
 
+    def document(self, name: str, text: str) -> None:
+        """Write, atomically, a file that people may read, and the program does not."""
+        self._write_bytes(self.folder / name, text.encode("utf-8"))
+
     def _kept_file(self, name: str) -> Path:
         return self.folder / f"{name}.safetensors"
 
     def _write(self, path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        owned = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        metadata = {"values": json.dumps(dict(values), allow_nan=False)}
+        self._write_bytes(path, safetensors.torch.save(owned, metadata=metadata))
+
+    def _write_bytes(self, path: Path, data: bytes) -> None:
         if not self.folder.is_dir():
             self.folder.mkdir(parents=True)
             self._forget_old_runs()
         partial = path.with_suffix(".tmp")
-        owned = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-        metadata = {"values": json.dumps(dict(values), allow_nan=False)}
         try:
-            partial.write_bytes(safetensors.torch.save(owned, metadata=metadata))
+            partial.write_bytes(data)
         except OSError:
             # The part that fitted would keep a full disk full.
             partial.unlink(missing_ok=True)

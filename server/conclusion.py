@@ -13,6 +13,7 @@ from pathlib import Path
 from common.config import RunConfig
 from common.fedgc_stages import teaching_rounds
 from common.models.parameters import fingerprint
+from common.models.supernet.documents import is_told
 from common.neighbours import GENERATOR
 from server.ledger import Traffic
 from server.methods.registry import ServerMethod, condenses
@@ -99,7 +100,7 @@ def summarise(
         val_reliability=standing.best_reliability.get("val") or None,
         privacy=spent(config, len(rows), sum(value.numel() for value in standing.best.values())),
         weights_lag=weights_lag(config),
-        parameters=_parameters(standing),
+        parameters=_parameters(config, standing),
         last_test_accuracy=last.test_accuracy if last else None,
         bytes_up=sum(row.bytes_up for row in rows) + closing.up,
         bytes_down=sum(row.bytes_down for row in rows) + closing.down,
@@ -115,13 +116,17 @@ def summarise(
     )
 
 
-def _parameters(standing: Standing) -> int | None:
+def _parameters(config: RunConfig, standing: Standing) -> int | None:
     """Of the largest network that a client has; else of the released model, if there is one.
+
+    None where clients keep networks of their own to themselves.
 
     A generator of neighbours that goes with it is no part of either.
     """
     told = [one.get("parameters") for one in standing.contributed.values()]
     own = [count for count in told if count is not None]
+    if not is_told(config) and standing.users is not None:
+        return None
     released = [
         value.numel() for name, value in standing.best.items() if not name.startswith(f"{GENERATOR}/")
     ]

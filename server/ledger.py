@@ -32,7 +32,7 @@ COMMON_KINDS: Mapping[str, Kind] = {
     SHARES: Kind(
         "who is asked, public keys and commitments of coming masks; in letters, sealed shares of secrets"
     ),
-    "sum": Kind("which sum, its members with their public keys, and their weights"),
+    "sum": Kind("which sum, its members with their public keys, their weights, and what is summed"),
     UNREAD: Kind("members whose letters with shares of secrets could not be read"),
     SIGN: Kind("who survived, and signatures of that"),
     UNMASK: Kind("who survived, and the shares that take the masks off their sum"),

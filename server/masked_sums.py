@@ -16,21 +16,28 @@ from common.errors import ProtocolError, QuorumError, WireError
 from common.logs import Event, fields
 from common.secure.block import Block
 from common.secure.fixed_point import FixedPoint
-from common.secure.phases import SIGN, UNMASK
+from common.secure.phases import FEWEST_USERS, SIGN, UNMASK, USE
 from common.secure.upload import MASKED, VECTOR, Layout, Opened
 from common.wire.records import Content, Reply, prefixed
 from server.blocks import Blocks
 from server.methods.registry import Phase, ServerMethod, TensorForm
 from server.participation import SCORE
 from server.phases import Phases, Turn
-from server.screening import check_sum
+from server.screening import check_sum, check_users
 from server.standing import Standing
 from server.strategies.aggregation import Aggregation, masked_mean
 from server.strategies.secure import check_release, open_sum
-from server.sums import Outcome, contributed, due_statistics
+from server.strategies.use import layout_of, partial_tensors, used_by_enough
+from server.sums import Gathered, Outcome, contributed, due_statistics
 
 SIGN_LIST = Phase(SIGN, "clients with a roster sign who survived, so that all are told the same")
 UNMASK_SUM = Phase(UNMASK, "survivors release the shares that take the masks off a sum")
+COUNT_USERS = Phase(
+    USE,
+    "clients count, under masks and once a run, how many of them have which tensors of their updates",
+    sums=True,
+    moves=False,
+)
 EVERYBODY = "all clients together"
 UPLOAD = f"{MASKED}/{VECTOR}"
 
@@ -40,6 +47,8 @@ class MaskedSums:
 
     A block of members prepares many sums at once (`Blocks`). A sum takes the phase of the method, in which members
     upload under masks, and an exchange that unmasks it; with rosters one more, in which survivors sign who they are.
+    Where clients may lack tensors, a sum before it says how many use which: what fewer than three use is left out of
+    all that follow, and stays as it was.
 
     Args:
         phases: carry out exchanges.
@@ -88,13 +97,46 @@ class MaskedSums:
         raise AssertionError("unreachable")
 
     def _sum(self, turn: Turn, phase: Phase) -> Outcome:
+        if self.standing.state is None:
+            # What an update looks like follows from the clients' introductions, which come with their keys.
+            self.phases.peers.completed(self.phases, turn)
+        forms = self._forms(phase)
+        layout = self._layout(phase, forms, self._users(turn, forms), turn.due)
+        return self._outcome(turn, phase, forms, self._gathered(turn, phase, layout, turn.due))
+
+    def _users(self, turn: Turn, forms: Mapping[str, TensorForm]) -> Mapping[str, int]:
+        """How many clients use each tensor that only some have; they are asked once a run."""
+        names = partial_tensors(forms)
+        if not names:
+            return {}
+        if self.standing.users is None:
+            gathered = self._gathered(turn, COUNT_USERS, Layout({}, used=names), False)
+            counts = gathered.opened.users
+            try:
+                check_users(counts, len(gathered.contributions))
+            except WireError as error:
+                self.phases.progress.note(
+                    f"round {turn.number} moves only what all clients use, since one of them did not keep to the "
+                    f"protocol: {error}",
+                    fields(Event.SECURE_SUM, round=turn.number, error="WireError"),
+                )
+                return {}
+            self.standing.users = dict(counts)
+            few = sum(0 < count < FEWEST_USERS for count in counts.values())
+            self.phases.progress.note(
+                f"round {turn.number}: {few} of {len(names)} tensors that not all clients use have fewer than "
+                f"{FEWEST_USERS} users and stay as they are",
+                fields(Event.SECURE_SUM, round=turn.number),
+            )
+        return self.standing.users
+
+    def _gathered(self, turn: Turn, phase: Phase, layout: Layout, due: bool) -> Gathered:
         block, index, online = self.blocks.begun(turn)
-        layout = self._layout(phase, turn.due)
         statistics = due_statistics(self.aggregation, self.standing, {})
         weights = self._weights(block, statistics)
         members = {node: phase for node in online if self.phases.names.get(node) in block.members}
         others = [node for node in online if node not in members]
-        spectators = dict.fromkeys(others, SCORE) if turn.due and not self.hidden else {}
+        spectators = dict.fromkeys(others, SCORE) if due and not self.hidden else {}
 
         def request(client: str | None) -> Content:
             assert client is not None
@@ -119,22 +161,25 @@ class MaskedSums:
         }
         self.blocks.welcome(contributions)
         opened = self._opened(turn, block, index, layout, contributions)
-        return self._outcome(turn, phase, replies, failures, contributions, opened, weights)
+        return Gathered(replies, failures, contributions, weights, opened)
 
-    def _layout(self, phase: Phase, due: bool) -> Layout:
+    def _forms(self, phase: Phase) -> dict[str, TensorForm]:
+        """The tensors that can be summed, by their names in the model."""
         assert self.standing.state is not None
-        assert self.standing.agreement is not None
         forms = self.method.expected(self.standing.state, phase) if phase.sums else {}
-        update = {
-            name.removeprefix("update/"): form.shape
-            for name, form in sorted(forms.items())
-            if form.dtype.is_floating_point
+        return {
+            name.removeprefix("update/"): form for name, form in forms.items() if form.dtype.is_floating_point
         }
+
+    def _layout(
+        self, phase: Phase, forms: Mapping[str, TensorForm], users: Mapping[str, int], due: bool
+    ) -> Layout:
+        assert self.standing.agreement is not None
         if not self.hidden:
-            return Layout(update)
+            return layout_of(forms, users)
         paths = self.method.scoring_paths(self.config) if due else ()
         local = ("local",) if phase.sums and self.config.evaluation.local else ()
-        return Layout(update, (*paths, *local), len(self.standing.agreement.classes), True)
+        return layout_of(forms, users, (*paths, *local), len(self.standing.agreement.classes), True)
 
     def _weights(self, block: Block, statistics: Mapping[str, Any]) -> dict[str, float]:
         """w_i of every member, sum 1; zero for those that cannot train, equal ones where nobody can."""
@@ -186,23 +231,19 @@ class MaskedSums:
         return layout.opened(total)
 
     def _outcome(
-        self,
-        turn: Turn,
-        phase: Phase,
-        replies: Mapping[str, Reply],
-        failures: Mapping[str, str],
-        contributions: Mapping[str, Reply],
-        opened: Opened,
-        weights: Mapping[str, float],
+        self, turn: Turn, phase: Phase, forms: Mapping[str, TensorForm], gathered: Gathered
     ) -> Outcome:
+        replies, contributions = gathered.replies, gathered.contributions
+        opened, weights = gathered.opened, gathered.weights
         for client, reply in replies.items():
             self.blocks.note_sizes(client, reply.content.values)
         absent = {client: why for client, why in self.blocks.absent.items() if client not in replies}
-        failures = {**absent, **failures}
+        failures = {**absent, **gathered.failures}
         try:
             assert self.standing.agreement is not None
             classes = len(self.standing.agreement.classes)
-            check_sum(opened, math.fsum(weights[client] for client in contributions), classes)
+            most = math.fsum(weights[client] for client in contributions)
+            check_sum(opened, most, classes, len(contributions))
         except WireError as error:
             names = ", ".join(sorted(contributions))
             self.phases.progress.note(
@@ -212,7 +253,7 @@ class MaskedSums:
             )
             return Outcome(replies, failures, told={} if self.hidden else replies)
         statistics = due_statistics(self.aggregation, self.standing, contributions)
-        step, shares = self._step(phase, opened, weights, contributions)
+        step, shares = self._step(forms, opened, weights, contributions)
         told = replies
         if self.hidden:
             values: dict[str, Any] = {"sizes": dict(opened.sizes)}
@@ -230,23 +271,22 @@ class MaskedSums:
 
     def _step(
         self,
-        phase: Phase,
+        forms: Mapping[str, TensorForm],
         opened: Opened,
         weights: Mapping[str, float],
         contributions: Mapping[str, Reply],
     ) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
-        assert self.standing.state is not None
         if not opened.update:
             return {}, {}
         if self.config.privacy.dp.mode == "distributed":
             mean = {name: value / self.config.clients for name, value in opened.update.items()}
         else:
             fednova = self.config.aggregation.normalise == "fednova"
-            mean = masked_mean(opened.update, opened.weight, opened.steps, fednova)
+            enough = used_by_enough(opened)
+            mean = masked_mean(enough, opened.weight, opened.steps, fednova, opened.shares)
         if not mean:
             return {}, {}
-        forms = self.method.expected(self.standing.state, phase)
-        step = {name: value.to(forms[f"update/{name}"].dtype) for name, value in mean.items()}
+        step = {name: value.to(forms[name].dtype) for name, value in mean.items()}
         kept = {client: weights[client] for client in contributions if weights[client]}
         total = sum(kept.values())
         return step, {client: weight / total for client, weight in sorted(kept.items())}

@@ -105,7 +105,7 @@ def check_norm(reply: Reply, most: float) -> None:
         raise WireError(f"the update's L2 norm {norm:.6g} exceeds aggregation.max-update-norm ({most:g})")
 
 
-def check_sum(opened: Opened, most_weight: float, classes: int) -> None:
+def check_sum(opened: Opened, most_weight: float, classes: int, clients: int) -> None:
     """Refuse what no clients that keep to the protocol can sum to.
 
     A client that masks something else than its contribution cannot be told from the others; noise can.
@@ -114,10 +114,15 @@ def check_sum(opened: Opened, most_weight: float, classes: int) -> None:
         opened: a sum over those who survived.
         most_weight: Σ w_i of the survivors.
         classes: agreed number of classes.
+        clients: number of the survivors.
 
     Raises:
         WireError: naming the first fault.
     """
+    check_users(opened.users, clients)
+    for name, share in opened.shares.items():
+        if not -SUM_TOLERANCE <= share <= most_weight + SUM_TOLERANCE:
+            raise WireError(f"the weights of the users of '{name}' cannot sum to {share:.6g}")
     if not -SUM_TOLERANCE <= opened.weight <= most_weight + SUM_TOLERANCE:
         raise WireError(f"weights of {most_weight:.6g} cannot sum to {opened.weight:.6g}")
     if not -SUM_TOLERANCE <= opened.steps <= MOST_EFFECTIVE_STEPS:
@@ -132,6 +137,17 @@ def check_sum(opened: Opened, most_weight: float, classes: int) -> None:
         if not 0 <= counted <= sizes[f"{subset}_nodes"]:
             raise WireError(f"scores '{path}/{subset}' count {counted} of {sizes[f'{subset}_nodes']} nodes")
         _counts(f"{path}/{subset}", fields, classes, counted)
+
+
+def check_users(users: Mapping[str, int], clients: int) -> None:
+    """Refuse counts of users that so many clients cannot come to.
+
+    Raises:
+        WireError: naming the tensor.
+    """
+    for name, count in users.items():
+        if not 0 <= count <= clients:
+            raise WireError(f"{count} of {clients} clients cannot use '{name}'")
 
 
 def tallies(reply: Reply, path: str) -> dict[str, Tally]:

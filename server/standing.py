@@ -41,6 +41,8 @@ class Standing:
         memory: what the server optimiser knows.
         statistics: the newest ones of each client, from which distribution-aware weights are made.
         contributed: what contributors said of their work in that round.
+        users: under secure summation, how many clients use each tensor that only some have; None as long as nobody
+            has counted.
         letters: sealed records that wait for their recipients, by client.
         nodes: which node answered last under each name; only for messages to people, because after a resumption
             a node has no name until it tells it anew.
@@ -66,6 +68,7 @@ class Standing:
     contributed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     letters: Mapping[str, tuple[Letter, ...]] = field(default_factory=dict)
     nodes: Mapping[int, str] = field(default_factory=dict)
+    users: Mapping[str, int] | None = None
 
     def consider(
         self,
@@ -129,6 +132,7 @@ class Standing:
             "contributed": {client: dict(told) for client, told in self.contributed.items()},
             "letters": [[letter.sender, letter.recipient, letter.kind] for letter in waiting],
             "nodes": {str(node): client for node, client in self.nodes.items()},
+            "users": None if self.users is None else dict(self.users),
         }
         folder.save(self.round, tensors, values)
 
@@ -184,6 +188,7 @@ class Standing:
             contributed=values["contributed"],
             letters=_waiting(values.get("letters", ()), tensors.section("letters")),
             nodes={int(node): client for node, client in values.get("nodes", {}).items()},
+            users=values.get("users"),
         )
         return standing, checkpoint.note
 

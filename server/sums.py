@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from common.errors import QuorumError
+from common.secure.upload import Opened
 from common.wire.records import Reply
 from server.methods.registry import Phase
 from server.phases import Phases, Turn
@@ -40,6 +41,25 @@ class Outcome:
     weights: Mapping[str, float] = field(default_factory=dict)
     told: Mapping[str, Reply] = field(default_factory=dict)
     contributed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A sum under masks that was opened, and how it came about.
+
+    Args:
+        replies: usable ones, by client; also of clients that only scored.
+        failures: reasons, by client.
+        contributions: the replies of those who are in the sum.
+        weights: of all members of the block.
+        opened: the sum.
+    """
+
+    replies: Mapping[str, Reply]
+    failures: Mapping[str, str]
+    contributions: Mapping[str, Reply]
+    weights: Mapping[str, float]
+    opened: Opened
 
 
 class Sums(Protocol):

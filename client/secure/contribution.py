@@ -74,7 +74,8 @@ def guarded(content: Content, instruction: Instruction, session: Session) -> Con
 
     Without privacy settings it is what it was. Scores and the like stay with the site where they are to be
     hidden and no sum was asked for. With central differential privacy its update is clipped. Under
-    secure aggregation it becomes one masked vector, in which a site without an update has zeros.
+    secure aggregation it becomes one masked vector, in which a site without an update has zeros, and one with some of
+    the tensors only has zeros in place of the others: nothing but sums says who has which.
 
     Raises:
         ProtocolError: an update was asked for in clear, against the settings of the run or those of the site,
@@ -116,9 +117,14 @@ def _masked(content: Content, request: Any, instruction: Instruction, session: S
     layout, weights = Layout.from_json(request["layout"]), request["weights"]
     training = content.values.get("training") or {}
     weight = _own_weight(weights, session.site.name)
-    update, scalars = weighed(
-        content.section("update"), weight, training.get("normaliser", 0.0), layout, config, member.threshold
-    )
+    own = content.section("update")
+    if layout.update:
+        update, scalars = weighed(
+            own, weight, training.get("normaliser", 0.0), layout, config, member.threshold
+        )
+        takes_part = scalars[1] > 0
+    else:
+        update, scalars, takes_part = {}, (0.0, 0.0), weight > 0
     hidden = config.privacy.hide_statistics
     scores = content.section("scores")
     vector = layout.vector(
@@ -127,6 +133,7 @@ def _masked(content: Content, request: Any, instruction: Instruction, session: S
         {name: session.sizes[name] for name in SIZES} if hidden else None,
         training.get("loss") if hidden else None,
         scores if hidden else None,
+        own.keys() if takes_part else (),
     )
     with session.timed("mask"):
         masked = member.mask(

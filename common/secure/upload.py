@@ -1,10 +1,10 @@
-"""What a masked upload is made of: the update as one vector, two scalars, and statistics where they are hidden."""
+"""What a masked upload is made of: the update as one vector, two scalars, who uses what, statistics where hidden."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -40,17 +40,30 @@ class Layout:
         scores: ways of scoring whose counts are hidden in the sum; empty if scores travel in clear.
         classes: number of classes.
         statistics: whether counts of nodes and losses are hidden in the sum.
+        used: names of the tensors that only some clients have: their users are counted, and the weights of these
+            are summed for those of them that are in the update.
     """
 
     update: Mapping[str, Shape]
     scores: tuple[str, ...] = ()
     classes: int = 0
     statistics: bool = False
+    used: tuple[str, ...] = ()
 
     @property
     def update_size(self) -> int:
         """Coordinates of the update, in the order of names."""
         return sum(math.prod(shape) for shape in self.update.values())
+
+    @property
+    def divided(self) -> tuple[str, ...]:
+        """The tensors of the update that are divided by the weight of their users, not of all clients."""
+        return tuple(name for name in self.used if name in self.update)
+
+    @property
+    def open_size(self) -> int:
+        """Coordinates before the statistics: update, Σ w a, Σ w, users, weights of users."""
+        return self.update_size + 2 + len(self.used) + len(self.divided)
 
     @property
     def statistics_size(self) -> int:
@@ -60,8 +73,8 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """All coordinates: update, Σ w a, Σ w, statistics."""
-        return self.update_size + 2 + self.statistics_size
+        """All coordinates, statistics included."""
+        return self.open_size + self.statistics_size
 
     def vector(
         self,
@@ -70,6 +83,7 @@ class Layout:
         sizes: Mapping[str, int] | None = None,
         loss: float | None = None,
         scores: Mapping[str, Tensor] | None = None,
+        users: Collection[str] = (),
     ) -> Float64[np.ndarray, " size"]:
         """One client's coordinates, before they are masked.
 
@@ -79,12 +93,15 @@ class Layout:
             sizes: counts of nodes.
             loss: of the last local step; None if the client did not train.
             scores: counts by path/subset/field; a way of scoring that is missing counts nothing.
+            users: names of the tensors of which the client is a user.
 
         Raises:
             WireError: a tensor has another shape than the layout.
         """
         parts = [_coordinates(update.get(name), name, shape) for name, shape in sorted(self.update.items())]
         parts.append(np.array(scalars, dtype=np.float64))
+        parts.append(np.array([name in users for name in self.used], dtype=np.float64))
+        parts.append(np.array([scalars[1] * (name in users) for name in self.divided], dtype=np.float64))
         if self.statistics:
             told = sizes or {}
             nodes = told.get("train_nodes", 0) if loss is not None else 0
@@ -93,13 +110,13 @@ class Layout:
         counts = scores or {}
         parts += [_coordinates(counts.get(name), name, shape) for name, shape in self._count_shapes().items()]
         vector = np.concatenate(parts)
-        vector[self.update_size + 2 :] *= UNIT
+        vector[self.open_size :] *= UNIT
         return vector
 
     def opened(self, total: Float64[np.ndarray, " size"]) -> Opened:
         """What a sum of vectors of this layout says."""
         total = total.copy()
-        total[self.update_size + 2 :] /= UNIT
+        total[self.open_size :] /= UNIT
         place = 0
         update: dict[str, Tensor] = {}
         for name, shape in sorted(self.update.items()):
@@ -108,6 +125,12 @@ class Layout:
             place += length
         steps, weight = (float(value) for value in total[place : place + 2])
         place += 2
+        counts = total[place : place + len(self.used)]
+        users = {name: round(float(count)) for name, count in zip(self.used, counts, strict=True)}
+        place += len(self.used)
+        sums = total[place : place + len(self.divided)]
+        shares = {name: float(share) for name, share in zip(self.divided, sums, strict=True)}
+        place += len(self.divided)
         sizes: dict[str, int] = {}
         loss = None
         if self.statistics:
@@ -122,7 +145,7 @@ class Layout:
             value = torch.from_numpy(total[place : place + length].copy()).view(shape)
             scores[name] = value.float() if name.endswith("bin_confidence") else value.round().long()
             place += length
-        return Opened(update, steps, weight, sizes, loss, scores)
+        return Opened(update, steps, weight, sizes, loss, scores, users, shares)
 
     def as_json(self) -> dict[str, object]:
         """The layout in an instruction."""
@@ -131,6 +154,7 @@ class Layout:
             "scores": list(self.scores),
             "classes": self.classes,
             "statistics": self.statistics,
+            "used": list(self.used),
         }
 
     @classmethod
@@ -142,19 +166,21 @@ class Layout:
         """
         table = told if isinstance(told, dict) else {}
         update, scores = table.get("update"), table.get("scores")
-        classes, statistics = table.get("classes"), table.get("statistics")
+        classes, statistics, used = table.get("classes"), table.get("statistics"), table.get("used")
         if not (
-            table.keys() == {"update", "scores", "classes", "statistics"}
+            table.keys() == {"update", "scores", "classes", "statistics", "used"}
             and isinstance(update, dict)
             and all(isinstance(shape, list) and all(map(_is_length, shape)) for shape in update.values())
             and isinstance(scores, list)
             and all(isinstance(path, str) for path in scores)
             and _is_length(classes)
             and isinstance(statistics, bool)
+            and isinstance(used, list)
+            and all(isinstance(name, str) for name in used)
         ):
             raise WireError("the layout of a masked upload is malformed: install the same fedtag")
         shapes = {name: tuple(shape) for name, shape in update.items()}
-        return cls(shapes, tuple(scores), classes, statistics)
+        return cls(shapes, tuple(scores), classes, statistics, tuple(used))
 
     def _count_shapes(self) -> dict[str, Shape]:
         fields: Sequence[tuple[str, Shape]] = (
@@ -194,6 +220,8 @@ class Opened:
         sizes: counts of nodes, where hidden.
         loss: mean over training nodes, where hidden; None if nobody trained.
         scores: counts by path/subset/field, where hidden.
+        users: how many clients use each tensor that only some have.
+        shares: Σ w_i over the users of each of those that are in the update.
     """
 
     update: Mapping[str, Tensor]
@@ -202,3 +230,5 @@ class Opened:
     sizes: Mapping[str, int]
     loss: float | None
     scores: Mapping[str, Tensor]
+    users: Mapping[str, int] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from common.fedgc_stages import teaching_rounds
 from common.robust_rules import fewest_clients
+from common.secure.phases import FEWEST_USERS
 from common.secure.shares import threshold
 
 if TYPE_CHECKING:
@@ -156,10 +157,10 @@ def _personal(config: RunConfig) -> list[str]:
         return []
     remedy = "set dadfgas.personal = false, so that all clients train the same architecture"
     wrong = []
-    if config.privacy.secure_aggregation:
+    if config.privacy.secure_aggregation and config.clients < FEWEST_USERS:
         wrong.append(
-            "with architectures of their own, some tensors have one or two users, and the sum over these would be "
-            f"as good as their updates, which secure aggregation is to hide: {remedy}"
+            f"under secure aggregation only what {FEWEST_USERS} clients use is summed, and of {config.clients} with "
+            f"architectures of their own nothing is: {remedy}, or add clients"
         )
     if config.privacy.dp.mode != "off":
         wrong.append(

@@ -34,7 +34,9 @@ class DaDfgasConfig(Section):
         0.1, description="two edges into a node of layer 2 are kept if their probabilities are closer (delta)"
     )
     personal: bool = Field(
-        True, description="each client retrains an architecture of its own; off: one for all"
+        True,
+        description="each client retrains an architecture of its own, which it keeps to itself under secure "
+        "aggregation; off: one for all",
     )
     scoring: Literal["own", "shared", "auto"] = Field(
         "own",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Mapping
@@ -13,13 +12,13 @@ from torch import Tensor
 
 from common.config import RunConfig
 from common.models.parameters import Parameters, parameters_of
-from common.models.supernet.architecture import Architecture
 from common.models.supernet.discretisation import discretised
-from common.models.supernet.drawing import drawing
+from common.models.supernet.documents import documents
 from common.models.supernet.logits import is_architecture
 from common.models.supernet.network import always_used, used_names
 from common.models.supernet.stages import Stages, architecture_entropy, is_stable
 from common.models.supernet.supernet import initial_supernet
+from common.secure.phases import USE
 from common.wire.records import Content, Reply, prefixed
 from server.methods.fedavg import FedAvg
 from server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
@@ -30,6 +29,9 @@ LAG = 0.1
 
 class DaDfgas(FedAvg):
     """Phases: `train`. State: "model/", the whole supernet, and of each client its last accuracy and architecture.
+
+    Under secure aggregation clients with architectures of their own keep these to themselves, and answer `use` once: a
+    sum that says how many of them use which tensor.
 
     After the search the weights start anew, with the initial values of the run: those that were trained as parts of
     a mixture have the wrong size alone. The model that the search left stays for one round, as "searched/", so that
@@ -45,7 +47,8 @@ class DaDfgas(FedAvg):
         **FedAvg.kinds,
         "update": Kind(
             "the difference of the supernet's weights and architecture logits after local search; in retraining, "
-            "of the weights that the client's architecture uses"
+            "of the weights that the client's architecture uses; under masks of all, and sums alone say how many "
+            "clients use which, and what these weigh together"
         ),
         "architecture": Kind(
             "the operations and edges of the client's network, and its number of parameters"
@@ -89,6 +92,10 @@ class DaDfgas(FedAvg):
         content = super().instruct(state, phase, client, config)
         if state is None:
             return content
+        if phase.name == USE:
+            # What a client's architecture uses depends on no weights.
+            logits = {name: v for name, v in state.section("model").items() if is_architecture(name)}
+            return Content(prefixed("model", logits))
         told: dict[str, Any] = {}
         if state.values["search_rounds"] is not None:
             told["search_rounds"] = state.values["search_rounds"]
@@ -155,12 +162,10 @@ class DaDfgas(FedAvg):
         return ServerState(tensors, values)
 
     def documents(self, state: ServerState) -> Mapping[str, str]:
-        """Each client's architecture as JSON and as a drawing."""
-        found = {}
+        """Each client's architecture as JSON and as a drawing, as far as clients tell them."""
+        found: dict[str, str] = {}
         for client, told in sorted(state.values["architectures"].items()):
-            found[f"architectures/{client}.json"] = json.dumps(told, indent=1) + "\n"
-            drawn = drawing(Architecture.from_json({"cells": told["cells"]}))
-            found[f"architectures/{client}.svg"] = drawn + "\n"
+            found |= documents(f"architectures/{client}", told)
         return found
 
 

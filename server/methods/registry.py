@@ -155,7 +155,11 @@ class ServerMethod(Protocol):
         ...
 
     def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
-        """The tensors of a contribution to the phase: all but the optional ones, or none at all."""
+        """The tensors of a contribution to the phase: all but the optional ones, or none at all.
+
+        Under secure aggregation the phase `use` (common/secure/phases.py) comes before the first sum that has optional
+        ones; clients answer it with an update of the same names.
+        """
         ...
 
     def combine(

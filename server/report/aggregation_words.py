@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from common.secure.phases import FEWEST_USERS
+
 WEIGHTS = {
     "samples": "A client's weight is its share of the training nodes (samples)",
     "uniform": "All clients that contribute weigh the same (uniform)",
@@ -36,6 +38,11 @@ NOT_COMBINED = {
     "isolated": "Nothing is combined: every client keeps a model of its own",
     "centralised": "Nothing is combined: one client holds the whole graph",
 }
+OWN_ARCHITECTURES = (
+    "Clients do not tell their architectures, which lie in their own state folders; the server learns how many clients "
+    f"use a tensor, leaves one with fewer than {FEWEST_USERS} users as it was, and of all others learns the sum of "
+    "their users' weights"
+)
 WEAK_EPSILON = 10.0
 LARGEST_EXPONENT = 20.0
 
@@ -91,6 +98,12 @@ def privacy_sentences(settings: Mapping[str, Any], method: str) -> list[str]:
         said.append("No update leaves a client; its counts and scores do")
     elif "privacy.secure-aggregation" in settings:
         said += _masks(settings)
+        if (
+            settings["privacy.secure-aggregation"]
+            and method == "da_dfgas"
+            and settings.get("dadfgas.personal")
+        ):
+            said.append(OWN_ARCHITECTURES)
     mode = settings.get("privacy.dp.mode")
     if mode == "off":
         said.append("No noise is added to updates: there is no differential privacy")

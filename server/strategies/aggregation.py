@@ -120,7 +120,11 @@ class Aggregation:
 
 
 def masked_mean(
-    total: Mapping[str, Tensor], weight: float, steps: float, fednova_scaled: bool
+    total: Mapping[str, Tensor],
+    weight: float,
+    steps: float,
+    fednova_scaled: bool,
+    shares: Mapping[str, float] | None = None,
 ) -> dict[str, Tensor]:
     """The mean update from sums over those who survived a secure summation (Eq. 13).
 
@@ -129,13 +133,17 @@ def masked_mean(
         weight: Σ w_i.
         steps: Σ w_i a_i.
         fednova_scaled: whether the updates were divided by a_i, save what steps do not move.
+        shares: Σ w_i over the users of each tensor that only some of them have, by which it is divided.
 
     Returns:
-        Nothing where no weight came together, or no step was taken.
+        Nothing where no weight came together, or no step was taken; without the tensors whose users weigh nothing.
     """
     if not (math.isfinite(weight) and weight > 0) or (fednova_scaled and steps <= 0):
         return {}
     effective = steps / weight if fednova_scaled else 1.0
+    divisors = {**dict.fromkeys(total, weight), **(shares or {})}
     return {
-        name: value * ((effective if moved_by_steps(name) else 1.0) / weight) for name, value in total.items()
+        name: value * ((effective if moved_by_steps(name) else 1.0) / divisors[name])
+        for name, value in total.items()
+        if divisors[name] > 0
     }

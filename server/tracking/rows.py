@@ -145,7 +145,8 @@ class Summary:
     first: nodes, mean confidence, accuracy. `privacy` is what the accountant says of a run with differential
     privacy: epsilon, delta, noise, clip, mode, unit, rounds; an epsilon of None is no bound. `weights_lag` is
     by how many rounds the statistics that made the weights are older than the updates. `parameters` is how many
-    numbers the model has that predicts; where clients have networks of their own, the largest of these.
+    numbers the model has that predicts; where clients have networks of their own, the largest of these, None if they
+    do not tell.
     """
 
     method: str

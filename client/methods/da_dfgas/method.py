@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 
 from client.methods.da_dfgas.networks import network, own_architecture, own_logits, shared_architecture
@@ -14,11 +15,13 @@ from client.train.scoring import score_tensors
 from client.train.statistics import client_statistics
 from common.models.parameters import difference, fingerprint, load_parameters, parameters_of
 from common.models.supernet.architecture import Architecture
+from common.models.supernet.documents import documents, is_told
 from common.models.supernet.logits import is_architecture
-from common.models.supernet.network import parameter_count
+from common.models.supernet.network import parameter_count, used_names
 from common.models.supernet.stages import Stages
 from common.models.supernet.supernet import Supernet, initial_supernet
 from common.scores import tally
+from common.secure.phases import USE
 from common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:
@@ -29,7 +32,8 @@ LOCAL = "local"
 
 
 class DaDfgas:
-    """Phases: `train` (score the received model, then search or train) and `close` (score it).
+    """Phases: `train` (score the received model, then search or train), `close` (score it), and under secure
+    aggregation, once, `use` (count among those that use a tensor).
 
     What is scored on the client's full local graph, each in a column of its own:
 
@@ -45,6 +49,8 @@ class DaDfgas:
     def respond(self, instruction: Instruction, session: Session) -> Content:
         work = Work(instruction, session)
         told = instruction.content.values
+        if instruction.phase == USE:
+            return work.use()
         tensors: dict[str, Tensor] = {}
         values: dict[str, object] = {"sizes": work.sizes()}
         if told.get("evaluate"):
@@ -52,12 +58,12 @@ class DaDfgas:
         if instruction.phase == "train":
             if not work.received:
                 values["initial"] = fingerprint(work.start)
-            if bool(session.training_graph.train_mask.any()):
+            if work.trains:
                 update, more = work.train()
                 tensors |= update
                 values |= more
             elif not work.stages.searches(instruction.round):
-                values["architecture"] = described(*work.retrained())
+                values |= work.found(*work.retrained())
         return Content(tensors, values)
 
     def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
@@ -79,6 +85,29 @@ class Work:
         self.received = instruction.content.section("model")
         self.stages = Stages.of(self.config, instruction.content.values.get("search_rounds"))
         self.start = dict(self.received) or parameters_of(_fresh(session))
+
+    @property
+    def trains(self) -> bool:
+        """Whether the client has a node to train on."""
+        return bool(self.session.training_graph.train_mask.any())
+
+    def use(self) -> Content:
+        """An update that says by its names what the client will train; the numbers in it mean nothing.
+
+        It never leaves the site: what does is one masked coordinate a tensor.
+        """
+        names = used_names(own_architecture(self.session, self.start)) if self.trains else frozenset()
+        update = {name: torch.zeros(()) for name in sorted(names)}
+        return Content(prefixed("update", update), {"sizes": self.sizes()})
+
+    def found(self, model: nn.Module, architecture: Architecture) -> dict[str, Any]:
+        """What the server is told of the client's network; where that is nothing, the site keeps it in its state."""
+        told = described(model, architecture)
+        if is_told(self.config):
+            return {"architecture": told}
+        for name, text in documents("architecture", told).items():
+            self.session.document(name, text)
+        return {}
 
     def sizes(self) -> dict[str, int]:
         """Counts of nodes; of validation nodes those of half B, by which models are judged."""
@@ -110,7 +139,7 @@ class Work:
             model = self._supernet(self.start)
         else:
             model, architecture = self.retrained()
-            more["architecture"] = described(model, architecture)
+            more |= self.found(model, architecture)
         if longer and self.config.dadfgas.keep_local:
             self._resume(model)
         allowed = told.get("training_seconds")
