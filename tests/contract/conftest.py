@@ -125,6 +125,11 @@ METHODS: dict[str, dict[str, Any]] = {
         "aggregation.statistics": "previous",
         "privacy.secure-aggregation": True,
     },
+    "da_dfgas, own, secure": {
+        "method": "da_dfgas",
+        "aggregation.statistics": "previous",
+        "privacy.secure-aggregation": True,
+    },
     "fedgc": {"method": "fedgc", **QUICK_FEDGC},
     "fedgc, without self-training, linear": {
         "method": "fedgc",

@@ -257,9 +257,10 @@ def opened(**changes: Any) -> Opened:
 
 
 def test_a_sum_that_can_be_true_passes() -> None:
-    check_sum(opened(), 0.75, 2)
-    check_sum(opened(weight=0.0, steps=0.0), 1.0, 2)
-    check_sum(opened(sizes={}, scores={}, loss=None), 0.75, 2)
+    check_sum(opened(), 0.75, 2, 3)
+    check_sum(opened(weight=0.0, steps=0.0), 1.0, 2, 3)
+    check_sum(opened(sizes={}, scores={}, loss=None), 0.75, 2, 3)
+    check_sum(opened(users={"w": 3}, shares={"w": 0.75}), 0.75, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -274,11 +275,15 @@ def test_a_sum_that_can_be_true_passes() -> None:
         ({"sizes": {**SIZES, "nodes": -1}}, "as counts"),
         ({"sizes": {**SIZES, "nodes": 8}}, "more training, validation and test nodes than nodes"),
         ({"sizes": {**SIZES, "val_nodes": 1}}, "'graph/val' count 2 of 1 nodes"),
+        ({"users": {"w": 4}}, "4 of 3 clients cannot use 'w'"),
+        ({"users": {"w": -1}}, "-1 of 3 clients cannot use 'w'"),
+        ({"shares": {"w": 0.76}}, "the weights of the users of 'w' cannot sum to 0.76"),
+        ({"shares": {"w": -0.1}}, "the weights of the users of 'w' cannot sum to -0.1"),
     ],
 )
 def test_a_sum_that_nobody_can_have_sent_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(WireError, match=message):
-        check_sum(opened(**changes), 0.75, 2)
+        check_sum(opened(**changes), 0.75, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +301,7 @@ def test_a_sum_of_scores_that_contradict_each_other_is_refused(field: str, messa
     name = f"graph/test/{field}"
     counts[name] = torch.full_like(counts[name], value)
     with pytest.raises(WireError, match=rf"{message}|count \d+ of|-\d+ of|more nodes"):
-        check_sum(opened(scores=counts), 0.75, 2)
+        check_sum(opened(scores=counts), 0.75, 2, 3)
 
 
 def test_an_optional_tensor_may_be_missing_but_not_have_another_form() -> None:

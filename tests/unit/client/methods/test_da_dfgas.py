@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from client.methods.da_dfgas.training import validation_halves
+from client.methods.registry import client_method
 from client.session import Session
 from client.site import Site
 from common.config import RunConfig
@@ -84,6 +86,37 @@ def test_retraining_takes_the_clients_own_architecture_and_what_it_uses(open_ses
     # With one architecture for all it is that of the global logits.
     shared = ask(open_session(**{"dadfgas.personal": False}), 3, model).content
     assert shared.section("update").keys() == used_names(discretised(model, 0.1))
+
+
+def test_under_masks_an_architecture_stays_in_the_sites_state(open_session: Open) -> None:
+    secure = {"privacy.secure-aggregation": True, "aggregation.statistics": "previous"}
+    session = open_session(**{"dadfgas.architecture-rate": 1.0, **secure})
+    method, model = client_method("da_dfgas"), initial(session)
+
+    def asked(number: int, phase: str, received: Parameters) -> Content:
+        """Before it is masked, which takes other clients."""
+        told = Instruction(
+            "run", number, number, phase, Content(prefixed("model", received), {"evaluate": True})
+        )
+        session._instruction = told
+        return method.respond(told, session)
+
+    found = asked(2, "train", model).section("update")
+    own = discretised({name: model[name] + change for name, change in found.items()}, 0.1)
+    logits = {name: value for name, value in model.items() if is_architecture(name)}
+    use = asked(3, "use", logits)
+    assert use.section("update").keys() == used_names(own)
+    assert not any(bool(value.any()) for value in use.tensors.values())
+    assert not use.section("scores")
+    assert use.values.keys() == {"sizes"}
+    trained = asked(4, "train", model)
+    assert trained.section("update").keys() == used_names(own)
+    assert "architecture" not in trained.values
+    kept = session.site.state / "run"
+    cells = json.loads((kept / "architecture.json").read_text())
+    assert Architecture.from_json({"cells": cells.pop("cells")}) == own
+    assert cells == {"parameters": parameter_count(discrete_network(own, model, 0.5))}
+    assert (kept / "architecture.svg").read_text().startswith("<svg")
 
 
 def test_each_model_is_scored_under_its_name(open_session: Open) -> None:

@@ -49,8 +49,9 @@ PARTS = st.tuples(
     st.lists(st.sampled_from(["graph", "evidence", "local"]), unique=True).map(tuple),
     st.integers(0, 4),
     st.booleans(),
+    st.lists(NAMES, unique=True, max_size=4).map(lambda names: tuple(sorted(names))),
 )
-Parts = tuple[dict[str, tuple[int, ...]], tuple[str, ...], int, bool]
+Parts = tuple[dict[str, tuple[int, ...]], tuple[str, ...], int, bool, tuple[str, ...]]
 
 
 @given(PARTS, st.data())
@@ -63,7 +64,8 @@ def test_one_client_comes_out_as_it_went_in(parts: Parts, data: st.DataObject) -
     }
     scalars = (data.draw(st.floats(0, 100)), data.draw(st.floats(0, 1)))
     sizes = {name: data.draw(st.integers(0, 10**6)) for name in SIZES} if layout.statistics else None
-    vector = layout.vector(update, scalars, sizes, 0.5)
+    users = data.draw(st.sets(st.sampled_from(layout.used))) if layout.used else set()
+    vector = layout.vector(update, scalars, sizes, 0.5, users=users)
     assert vector.shape == (layout.size,)
     assert vector.dtype == np.float64
     opened = layout.opened(vector)
@@ -73,6 +75,10 @@ def test_one_client_comes_out_as_it_went_in(parts: Parts, data: st.DataObject) -
         assert opened.update[name].shape == value.shape
         assert torch.equal(opened.update[name], value.double())
     assert (opened.steps, opened.weight) == scalars
+    assert opened.users == {name: int(name in users) for name in layout.used}
+    assert opened.shares == {
+        name: scalars[1] if name in users else 0.0 for name in layout.used if name in layout.update
+    }
     assert opened.sizes == (sizes or {})
     expected = 0.5 if sizes and sizes["train_nodes"] else None
     assert opened.loss == (None if expected is None else pytest.approx(expected))
@@ -87,7 +93,9 @@ def test_sizes_add_up(parts: Parts) -> None:
     counted = len(layout.scores) * 2 * (layout.classes**2 + 3 * CALIBRATION_BINS)
     assert layout.update_size == update
     assert layout.statistics_size == counted + 6 * layout.statistics
-    assert layout.size == update + 2 + counted + 6 * layout.statistics
+    use = len(layout.used) + sum(name in layout.update for name in layout.used)
+    assert layout.open_size == update + 2 + use
+    assert layout.size == update + 2 + use + counted + 6 * layout.statistics
 
 
 @given(PARTS)
@@ -181,7 +189,13 @@ def test_other_shapes_are_refused(
     assert str(error.value) == named
 
 
-GOOD: dict[str, Any] = {"update": {"a": [2, 3]}, "scores": ["graph"], "classes": 3, "statistics": True}
+GOOD: dict[str, Any] = {
+    "update": {"a": [2, 3]},
+    "scores": ["graph"],
+    "classes": 3,
+    "statistics": True,
+    "used": ["a"],
+}
 HOSTILE: list[Any] = [
     None,
     3,
@@ -205,6 +219,9 @@ HOSTILE: list[Any] = [
     {**GOOD, "classes": None},
     {**GOOD, "statistics": 1},
     {**GOOD, "statistics": "yes"},
+    {**GOOD, "used": "a"},
+    {**GOOD, "used": [3]},
+    {**GOOD, "used": None},
 ]
 
 
@@ -214,4 +231,4 @@ def test_hostile_layouts_are_refused(told: Any) -> None:
         WireError, match="the layout of a masked upload is malformed: install the same fedtag"
     ):
         Layout.from_json(told)
-    assert Layout.from_json(GOOD) == Layout({"a": (2, 3)}, ("graph",), 3, True)
+    assert Layout.from_json(GOOD) == Layout({"a": (2, 3)}, ("graph",), 3, True, ("a",))

@@ -14,10 +14,11 @@ from common.models.supernet.architecture import FALLBACK, Architecture
 from common.models.supernet.discretisation import discretised
 from common.models.supernet.logits import is_architecture
 from common.models.supernet.network import used_names
+from common.secure.phases import USE
 from common.wire.records import Content, Reply
 from server.methods.da_dfgas import METHOD, lags, smoothing
 from server.methods.fedavg import TRAIN
-from server.methods.registry import Aggregate, Agreement, ServerState
+from server.methods.registry import Aggregate, Agreement, Phase, ServerState
 from server.strategies.aggregation import Aggregation
 
 AGREEMENT = Agreement(("a", "b", "c"), 5, "features.npy")
@@ -118,6 +119,15 @@ def test_architectures_are_kept_and_become_documents() -> None:
     assert documents["architectures/a.svg"].startswith("<svg")
 
 
+def test_clients_count_what_they_use_by_the_logits_alone() -> None:
+    own = config(privacy__secure_aggregation=True, aggregation__statistics="previous")
+    state = METHOD.begin(AGREEMENT, own)
+    told = METHOD.instruct(state, Phase(USE, "", sums=True), "a", own)
+    assert told.section("model")
+    assert all(is_architecture(name) for name in told.section("model"))
+    assert len(told.tensors) == len(told.section("model"))
+
+
 def test_a_supernet_is_released_only_if_nothing_else_comes() -> None:
     assert [METHOD.releasable(number, config()) for number in (1, 2, 3, 4)] == [False, False, True, True]
     assert METHOD.releasable(1, config(dadfgas__search_share=1.0))
@@ -126,7 +136,10 @@ def test_a_supernet_is_released_only_if_nothing_else_comes() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"privacy__secure_aggregation": True, "aggregation__statistics": "previous"}, "one or two users"),
+        (
+            {"clients": 2, "privacy__secure_aggregation": True, "aggregation__statistics": "previous"},
+            "only what 3 clients use is summed, and of 2 with architectures of their own nothing is",
+        ),
         ({"aggregation__rule": "median", "aggregation__weights": "uniform"}, "different tensors"),
         (
             {
