@@ -41,7 +41,7 @@ NOT_COMBINED = {
 OWN_ARCHITECTURES = (
     "Clients do not tell their architectures, which lie in their own state folders; the server learns how many clients "
     f"use a tensor, leaves one with fewer than {FEWEST_USERS} users as it was, and of all others learns the sum of "
-    "their users' weights"
+    "their users' weights, which can tell who they are where weights differ"
 )
 WEAK_EPSILON = 10.0
 LARGEST_EXPONENT = 20.0

@@ -198,7 +198,6 @@ METHODS |= {
     "da_dfgas, mended": {"method": "da_dfgas", **MENDED},
     "da_dfgas, mended, secure, inductive": {
         "method": "da_dfgas",
-        "dadfgas.personal": False,
         "aggregation.statistics": "previous",
         "privacy.secure-aggregation": True,
         "train.inductive": True,

@@ -239,11 +239,14 @@ class KilledError(Exception):
     """The server's process is gone."""
 
 
-def test_a_run_that_goes_on_does_not_count_again(once: Callable[..., Tried], tiny: Tiny) -> None:
+@pytest.mark.parametrize(("killed", "counts"), [(3, ["use", "unmask", "train", "unmask"]), (4, [])])
+def test_a_run_that_goes_on_counts_again_only_where_no_round_has_used_it(
+    once: Callable[..., Tried], tiny: Tiny, killed: int, counts: list[str]
+) -> None:
     place = tiny.new_place()
 
     def kill(client: str, told: Instruction) -> Instruction:
-        if told.round == 4:
+        if (told.round, told.phase) == (killed, "train"):
             raise KilledError
         return told
 
@@ -251,11 +254,21 @@ def test_a_run_that_goes_on_does_not_count_again(once: Callable[..., Tried], tin
         tiny({**SETTINGS, **SECURE}, clients=CLIENTS, place=place, tell=kill)
     again = tiny({**SETTINGS, **SECURE}, clients=CLIENTS, place=place)
     assert again.error is None
-    assert again.phases == ["keys", "shares", "train", "unmask", "close"]
+    assert again.phases == ["keys", "shares", *counts, "train", "unmask", "close"]
     whole = once(SECURE)
     assert again.rounds.standing.users == whole.rounds.standing.users
     for name, value in whole.state.items():
         assert torch.equal(again.state[name], value), name
+
+
+def test_rosters_change_no_model(once: Callable[..., Tried], tiny: Tiny) -> None:
+    """Members sign the list of survivors of the count, too."""
+    run = tiny({**SETTINGS, **SECURE, "privacy.roster": True}, clients=CLIENTS, rosters=True)
+    assert run.error is None
+    place = run.phases.index("use")
+    assert run.phases[place : place + 3] == ["use", "sign", "unmask"]
+    for name, value in once(SECURE).state.items():
+        assert torch.equal(run.state[name], value), name
 
 
 def test_a_count_that_cannot_be_true_moves_only_what_all_use(tiny: Tiny) -> None:

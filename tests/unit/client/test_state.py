@@ -161,3 +161,14 @@ def test_the_newest_run_that_kept_something_counts(tmp_path: Path) -> None:
     assert found is not None
     assert (found.values, found.tensors["x"].item()) == ({"run": "c"}, 1)
     assert newest_kept(tmp_path, "nothing") is None
+
+
+def test_a_document_lies_beside_the_snapshots_and_is_none(tmp_path: Path) -> None:
+    store = StateStore(tmp_path, "run")
+    store.document("found.json", "1")
+    save(store, 1, 1)
+    store.document("found.json", "ß")
+    assert (tmp_path / "run" / "found.json").read_text(encoding="utf-8") == "ß"
+    assert step_before(store, 2) == 1
+    assert step_before(store, 1) is None
+    assert sorted(path.suffix for path in (tmp_path / "run").iterdir()) == [".json", ".safetensors"]

@@ -42,6 +42,15 @@ def test_every_choice_has_words_of_its_own(name: str) -> None:
     assert all("{" not in text for text in texts)
 
 
+def test_whether_architectures_are_told_is_said() -> None:
+    masked = {"privacy.secure-aggregation": True, "dadfgas.personal": True}
+    words = "do not tell their architectures"
+    assert words in ". ".join(privacy_sentences(settings(**masked), "da_dfgas"))
+    assert words not in ". ".join(privacy_sentences(settings(**masked), "fedavg"))
+    for change in ({"dadfgas.personal": False}, {"privacy.secure-aggregation": False}):
+        assert words not in ". ".join(privacy_sentences(settings(**{**masked, **change}), "da_dfgas"))
+
+
 def test_numbers_of_the_settings_are_named() -> None:
     text = combined(**{"aggregation.rule": "trimmed-mean", "aggregation.trim": 0.15})
     assert "the lowest 15% are cut off" in text
