@@ -65,7 +65,10 @@ app.command("train-on")(train_on)
 
 def main() -> None:
     """The program `fedtag`."""
-    app(prog_name="fedtag")
+    from deploy.console import departing_readers
+
+    with departing_readers():
+        app(prog_name="fedtag")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 import click
 import typer
@@ -13,6 +16,9 @@ from rich.text import Text
 
 from common.errors import ConfigError, DataError, FedtagError
 from deploy.interruption import INTERRUPTED, TERMINATED, TerminatedError
+
+CLOSED_PIPE = 141
+"""As the shell tells of a program that SIGPIPE ended."""
 
 DEBUG = "fedtag.debug"
 PIPE_WIDTH = 200
@@ -49,7 +55,7 @@ def exit_codes(context: click.Context) -> Iterator[None]:
     """
     try:
         yield
-    except (click.exceptions.Exit, click.ClickException, click.Abort):
+    except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
         raise
     except KeyboardInterrupt as error:
         raise typer.Exit(INTERRUPTED) from error
@@ -62,6 +68,34 @@ def exit_codes(context: click.Context) -> Iterator[None]:
         for sentence in sentences(error, debug):
             say(notices(), sentence, "red")
         raise typer.Exit(error.exit_code if isinstance(error, FedtagError) else 1) from error
+
+
+@contextmanager
+def departing_readers() -> Iterator[None]:
+    """End the program quietly, with 141, where whoever read its output has gone, as `head` does.
+
+    SIGPIPE itself stays ignored, since it would also end a run whose connection breaks. Rich and Click turn the error
+    into an exit with 1 of their own.
+    """
+    try:
+        yield
+    except SystemExit as end:
+        left = [_unread(stream) for stream in (sys.stdout, sys.stderr)]
+        if any(left) or isinstance(end.__context__, BrokenPipeError):
+            raise SystemExit(CLOSED_PIPE) from end
+        raise
+
+
+def _unread(stream: TextIO) -> bool:
+    """Whether nobody reads a stream, which then goes nowhere, so that Python's own flush at the end is no error."""
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        return True
+    return False
 
 
 def sentences(error: Exception, debug: bool) -> list[str]:

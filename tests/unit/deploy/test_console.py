@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import subprocess
+import sys
+from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from common.errors import ConfigError, DataError, QuorumError
+from common.errors import ConfigError, DataError, DeploymentError, QuorumError
 from deploy.cli import Commands
+from deploy.console import departing_readers
 from deploy.interruption import TerminatedError, terminable
 from deploy.options import Debug
 
@@ -70,3 +75,39 @@ def test_sigterm_leaves_contexts_in_order() -> None:
         work()
     assert left == ["in order"]
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stream"),
+    [
+        (["settings"], "stdout"),
+        (["settings", "--toml"], "stdout"),
+        (["--help"], "stdout"),
+        (["settings", "--no"], "stderr"),
+        (["validate", "/nowhere"], "stderr"),
+    ],
+)
+def test_quiet_end_where_nobody_reads(arguments: list[str], stream: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: closed}
+        done = subprocess.run([sys.executable, "-m", "deploy.cli", *arguments], **streams, check=False)
+    assert done.returncode == 141
+    assert not done.stdout
+    assert not done.stderr
+
+
+def test_trouble_that_a_broken_connection_led_to_keeps_its_code() -> None:
+    app = application(DeploymentError("the worker is gone"))
+    app.command("broken")(broken_connection)
+    with pytest.raises(SystemExit) as ended, departing_readers():
+        app(["broken"])
+    assert ended.value.code == 1
+
+
+def broken_connection() -> None:
+    try:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+    except BrokenPipeError as error:
+        raise DeploymentError("the worker is gone") from error
