@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from common.errors import WireError
 from common.models.supernet.logits import is_architecture
 
 Parameters = dict[str, Tensor]
@@ -28,7 +29,21 @@ def parameters_of(model: nn.Module) -> Parameters:
 
 
 def load_parameters(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
-    """Copy values into a model; keys and shapes must be the model's own."""
+    """Copy values into a model.
+
+    Raises:
+        WireError: keys or shapes are not the model's own.
+    """
+    own, given = (
+        {name: str(tuple(value.shape)) for name, value in each.items()}
+        for each in (model.state_dict(), parameters)
+    )
+    for name in sorted(own.keys() | given.keys()):
+        if own.get(name) != given.get(name):
+            raise WireError(
+                f"the parameters are not those of a model with these settings, features and classes: '{name}' is "
+                f"{given.get(name, 'absent')} and should be {own.get(name, 'absent')}"
+            )
     model.load_state_dict(dict(parameters), strict=True)
 
 

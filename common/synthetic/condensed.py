@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from common.errors import WireError
 from common.graph import Adjacency, Graph, normalised_adjacency
 
 
@@ -41,6 +42,47 @@ class Condensed:
         """The inverse of `tensors`."""
         return cls(tensors["x"], tensors["y"], tensors["edge_index"], tensors["edge_weight"], copies)
 
+    @classmethod
+    def foreign(cls, tensors: Mapping[str, Tensor], dimension: int, classes: int) -> Condensed:
+        """The same for tensors of unknown origin; no row is a copy, as far as the holder can tell.
+
+        Args:
+            tensors: by name.
+            dimension: of the features.
+            classes: C.
+
+        Raises:
+            WireError: naming the first thing that keeps them from being a graph to train on.
+        """
+        shapes = {name: tuple(value.shape) for name, value in tensors.items()}
+        nodes, links = shapes.get("y", ())[:1], shapes.get("edge_weight", ())[:1]
+        forms = {
+            "x": (torch.float32, (*nodes, dimension)),
+            "y": (torch.int64, nodes),
+            "edge_index": (torch.int64, (2, *links)),
+            "edge_weight": (torch.float32, links),
+        }
+        for name in sorted(forms.keys() | tensors.keys()):
+            got = (tensors[name].dtype, shapes[name]) if name in tensors else None
+            if got != forms.get(name):
+                raise WireError(f"{name} is {_form(got)} and should be {_form(forms.get(name))}")
+        graph = cls.from_tensors(tensors, copies=False)
+        rules = {
+            "has no nodes": graph.num_nodes > 0,
+            "has features that are not finite": graph.x.isfinite().all(),
+            f"has labels outside its {classes} classes": ((graph.y >= 0) & (graph.y < classes)).all(),
+            "has links to nodes that are not there": (
+                (graph.edge_index >= 0) & (graph.edge_index < graph.num_nodes)
+            ).all(),
+            "has links whose weights are not above 0 and finite": (
+                graph.edge_weight.isfinite() & (graph.edge_weight > 0)
+            ).all(),
+        }
+        for fault, kept in rules.items():
+            if not kept:
+                raise WireError(f"the graph {fault}")
+        return graph
+
     @property
     def num_nodes(self) -> int:
         return self.x.shape[0]
@@ -65,3 +107,7 @@ class Condensed:
     def to(self, device: torch.device | str) -> Condensed:
         moved = {name: value.to(device) for name, value in self.tensors.items()}
         return Condensed.from_tensors(moved, self.copies)
+
+
+def _form(form: tuple[torch.dtype, tuple[int, ...]] | None) -> str:
+    return "absent" if form is None else f"{str(form[0]).removeprefix('torch.')} of shape {form[1]}"

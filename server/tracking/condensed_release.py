@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from common.config import RunConfig, flatten
-from common.errors import ConfigError, RunError
-from common.models.parameters import fingerprint
+from common.errors import ConfigError, RunError, WireError
+from common.fedgc import initial_teacher
+from common.models.parameters import fingerprint, load_parameters
 from common.synthetic.condensed import Condensed
 from common.wire.records import Content, prefixed
 from server.tracking.audit_section import audit_section
@@ -119,28 +120,32 @@ def read_condensed(path: Path) -> CondensedRelease:
         )
     try:
         with safetensors.safe_open(file, framework="pt") as opened:
-            entries = json.loads((opened.metadata() or {})[HEADER])
+            entries = json.loads((opened.metadata() or {}).get(HEADER, "null"))
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
         card = CondensedCard.model_validate(entries)
-    except (safetensors.SafetensorError, OSError, ValueError, KeyError, ValidationError) as error:
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        reason = "it has no card" if isinstance(error, ValidationError) else str(error)
         raise RunError(
-            f"{file} is no condensed graph of fedtag, or is damaged ({error}); restore it"
+            f"{file} is no condensed graph of fedtag, or is damaged ({reason}); restore it"
         ) from error
     if digest(card, tensors) != card.digest:
         raise RunError(f"{file} was changed: its digest is not that of its content; restore it from the run")
     try:
         config = RunConfig.from_flat(flatten({**card.settings, "ratio": card.ratio}))
+        content = Content(tensors)
+        graph = Condensed.foreign(content.section(GRAPH), card.dimension, len(card.classes))
+        teacher = content.section(TEACHER)
+        if teacher:
+            load_parameters(initial_teacher(config, card.dimension, len(card.classes)), teacher)
+        if not all(bool(value.isfinite().all()) for value in teacher.values()):
+            raise WireError("the self-trained model has values that are not finite")
     except ConfigError as error:
         raise RunError(
             f"{file} has settings that cannot be used ({error}); use the fedtag that made it"
         ) from error
-    content = Content(tensors)
-    graph = Condensed.from_tensors(content.section(GRAPH), copies=False)
-    if graph.num_nodes != graph.y.numel() or int(graph.y.max()) >= len(card.classes):
-        raise RunError(
-            f"{file} has labels that do not fit its nodes or its {len(card.classes)} classes; restore it from the run"
-        )
-    return CondensedRelease(card, config, graph, content.section(TEACHER))
+    except WireError as error:
+        raise RunError(f"{file} cannot be trained on ({error}); restore it from the run") from error
+    return CondensedRelease(card, config, graph, teacher)
 
 
 def digest(card: CondensedCard, tensors: Mapping[str, Tensor]) -> str:
