@@ -45,7 +45,10 @@ def train_on(
     Example: `fedtag train-on runs/fedgc-cora-1/condensed.safetensors --backbone sage --data /data/hospital-a`
     """
     from deploy import condensed_training
+    from server.tracking.run_directory import require_free
 
+    if out is not None:
+        require_free(out)
     trained = condensed_training.train_on(condensed, backbone, data, seed, device, cache, debug)
     if out is not None:
         condensed_training.write_trained(trained, out)

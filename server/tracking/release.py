@@ -99,7 +99,7 @@ def read_release(run: RunDirectory) -> Release:
     Raises:
         RunError: there is none, or one of the files is damaged, belongs to another model or lacks something.
     """
-    if run.finished and not (run.path / MODEL).exists():
+    if run.finished and not any((run.path / name).exists() for name in (MODEL, MODEL_CARD)):
         raise RunError(
             f"{run.path} is a finished run that released no model, as with the method isolated, whose models "
             "stay with the clients; use a run of fedavg, centralised or dance"

@@ -60,15 +60,7 @@ class RunDirectory:
             for name in (METRICS, CLIENTS, DISCLOSURES):
                 drop_unfinished_line(self.path / name)
             return
-        if self.path.exists() and not self.path.is_dir():
-            raise RunError(f"{self.path} is a file, not a folder; choose another --out")
-        if is_run(self.path):
-            state = "a finished run" if (self.path / SUMMARY).exists() else "an unfinished run"
-            raise RunError(
-                f"{self.path} holds {state}; choose another --out, or continue it with --resume {self.path}"
-            )
-        if self.path.exists() and any(self.path.iterdir()):
-            raise RunError(f"{self.path} is not empty and is no run directory; choose another --out")
+        require_free(self.path)
         self.path.mkdir(parents=True, exist_ok=True)
 
     @classmethod
@@ -207,6 +199,8 @@ class RunDirectory:
             RunError: the file is absent, damaged, or is not the one that model.json describes.
         """
         path = self.path / MODEL
+        if not path.exists() and self.read_model_card():
+            raise RunError(f"{path}, which {MODEL_CARD} describes, is missing; restore both from the run")
         if not path.exists():
             raise RunError(
                 f"{path} does not exist; the run has not released a model yet, continue it with --resume"
@@ -225,6 +219,17 @@ class RunDirectory:
 def is_run(path: Path) -> bool:
     """Whether a folder holds any file of the contract."""
     return any((path / name).exists() for name in CONTRACT)
+
+
+def require_free(path: Path) -> None:
+    """Raise RunError where something lies that a new run, or a new model, would overwrite."""
+    if path.exists() and not path.is_dir():
+        raise RunError(f"{path} is a file, not a folder; choose another --out")
+    if is_run(path):
+        state = "a finished run" if (path / SUMMARY).exists() else "an unfinished run"
+        raise RunError(f"{path} holds {state}; choose another --out, or continue it with --resume {path}")
+    if path.exists() and any(path.iterdir()):
+        raise RunError(f"{path} is not empty and is no run directory; choose another --out")
 
 
 def require_run(path: Path) -> None:

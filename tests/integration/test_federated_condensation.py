@@ -327,3 +327,7 @@ def test_train_on_refuses_what_it_cannot_use(
     texts = text_folder(tmp_path / "texts", [f"node {n}" for n in range(8)])
     other = CliRunner().invoke(app, ["train-on", graph, "--data", str(texts)])
     assert other.exit_code == 2
+    (tmp_path / "taken").touch()
+    taken = CliRunner().invoke(app, ["train-on", "nowhere", "--out", str(tmp_path)])
+    assert taken.exit_code == 1
+    assert "is not empty and is no run directory" in taken.stderr

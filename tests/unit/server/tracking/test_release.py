@@ -120,6 +120,13 @@ def test_a_damaged_file_is_named(released: Path) -> None:
         read_release(RunDirectory.open_release(released))
 
 
+def test_parameters_that_the_card_describes_may_not_be_missing(released: Path) -> None:
+    (released / "summary.json").write_text("{}")
+    (released / "model.safetensors").unlink()
+    with pytest.raises(RunError, match=r"which model\.json describes, is missing"):
+        read_release(RunDirectory.open_release(released))
+
+
 def test_folders_without_a_model(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="is not a folder"):
         RunDirectory.open_release(tmp_path / "nowhere")
