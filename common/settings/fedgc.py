@@ -32,11 +32,6 @@ class FedGCConfig(Section):
     compression: NonNegative = Field(
         5e-4, description="gamma: weight of the divergence of transformed features from noise"
     )
-    distillation: NonNegative = Field(
-        1.0,
-        description="weight of what the self-trained model says of untransformed features, beside labels, as a guide "
-        "of the transformation; 0: labels alone",
-    )
     bottleneck_epochs: Count = Field(30, description="steps of the transformation")
     bottleneck_rate: Positive = Field(0.001, description="step size of the transformation")
     self_training: bool = Field(

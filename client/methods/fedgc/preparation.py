@@ -53,8 +53,6 @@ class Prepared:
 def transformed(
     session: Session,
     x: Float[Tensor, "nodes dim"],
-    y: Int[Tensor, " nodes"],
-    labelled: Bool[Tensor, " nodes"],
     teacher: Backbone | None,
 ) -> Float[Tensor, "nodes dim"]:
     """The features by which nodes are condensed, fine-tuned and scored.
@@ -62,7 +60,6 @@ def transformed(
     Args:
         session: of the site.
         x: as of `exchanged`.
-        y, labelled: the labels that may be learned.
         teacher: the self-trained model; None in a run without.
     """
     settings, graph, adjacency = session.config.fedgc, session.graph, session.training_adjacency
@@ -74,12 +71,9 @@ def transformed(
         return bottleneck.transformed(
             x,
             adjacency,
-            y,
-            labelled,
             lambda z: teacher(z, adjacency),
             ~hidden,
             compression=settings.compression,
-            distillation=settings.distillation,
             epochs=settings.bottleneck_epochs,
             rate=settings.bottleneck_rate,
             generator=torch_generator(
@@ -146,4 +140,4 @@ def prepared_by(session: Session, parameters: Mapping[str, Tensor]) -> Prepared:
             logits = teacher(x, session.training_adjacency)
             set_aside = shadow_half(outside_splits(graph), session.config.seed, session.site.name)
             y, labelled = with_pseudo_labels(graph, logits, session.config.fedgc.confidence, set_aside)
-    return Prepared(transformed(session, x, y, labelled, teacher), y, labelled)
+    return Prepared(transformed(session, x, teacher), y, labelled)

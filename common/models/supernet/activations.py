@@ -34,5 +34,5 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = dict(
     )
 )
 """LeakyReLU has slope 0.01 below zero, ELU has α = 1. The sigmoid σ comes as 4σ − 2, its scaled form (Xu et al., 2016,
-"Revise saturated activation functions"): 0 for nothing, and of slope 1 there, like the others. As it stands it would give
-every node nearly the same 1/2, from which few steps of SGD do not lead away."""
+"Revise saturated activation functions"): 0 for nothing, and of slope 1 there, like the others. As it stands it would
+give every node nearly the same 1/2, from which few steps of SGD do not lead away."""
