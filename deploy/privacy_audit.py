@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 from client.attacks.attack import attacked
 from client.attacks.controls import member_groups, never_seen, overfitted
 from client.attacks.population import Population, population
-from client.attacks.record import control_record, population_record, target_record
+from client.attacks.record import control_record, population_record, target_record, without_curves
 from client.attacks.shadow import ShadowAttacker
 from client.attacks.targets import Target, defended
 from client.session import Session
@@ -26,11 +26,12 @@ from common.randomness import derive_seed
 from deploy.audited_artefact import Artefact, read_artefact
 from deploy.display import Display, display
 from deploy.prediction import check_features
-from deploy.released_targets import released_targets
+from deploy.released_targets import released_targets, targets_over_rounds
 from deploy.simulation import check_device
 from server.report.page import write_report
 from server.tracking.condensed_release import read_condensed, write_card
 from server.tracking.durable_files import write_atomically
+from server.tracking.earlier_states import FOLDER as STATES
 from server.tracking.membership_audit import FILE, SCHEMA
 from server.tracking.model_card import write_model_card
 from server.tracking.run_directory import SITES, RunDirectory, is_run
@@ -53,6 +54,7 @@ class Audit:
         cache: folder of encoded texts; that of simulations where None.
         device: auto, cpu, cuda, ...
         seed: where no release has one.
+        over_rounds: also attack what the run kept of its scored rounds.
     """
 
     path: Path | None
@@ -63,6 +65,7 @@ class Audit:
     cache: Path | None = None
     device: str = "auto"
     seed: int = 0
+    over_rounds: bool = False
 
 
 def audit_privacy(audit: Audit, debug: bool = False) -> dict[str, Any]:
@@ -77,6 +80,8 @@ def audit_privacy(audit: Audit, debug: bool = False) -> dict[str, Any]:
         DataError: folders break the contract, do not fit the release, or lack training or test nodes.
     """
     check_device(audit.device)
+    if audit.over_rounds:
+        check_states(audit.path)
     if audit.path is None and not (audit.data and audit.defences):
         raise ConfigError(
             "there is nothing to attack: name a run directory, or folders by --data together with --defences"
@@ -106,7 +111,19 @@ def audit_privacy(audit: Audit, debug: bool = False) -> dict[str, Any]:
             targets = released_targets(artefact, sessions, people)
             if audit.defences:
                 targets += defended(people)
-            return measured_targets(audit, config.seed, artefact, people, targets, len(folders), shown)
+            earlier = targets_over_rounds(audit.path, artefact, sessions, people) if audit.over_rounds else ()
+            return measured_targets(
+                audit, config.seed, artefact, people, targets, earlier, len(folders), shown
+            )
+
+
+def check_states(path: Path | None) -> None:
+    """Raise ConfigError where there is nothing to attack over rounds."""
+    if path is None or not list((path / STATES).glob("*.safetensors")):
+        raise ConfigError(
+            f"{path or 'no run'} keeps no states of its rounds: name the directory of a run of fedgc made with "
+            "--set fedgc.keep-states=true"
+        )
 
 
 def site_folders(audit: Audit) -> list[Path]:
@@ -153,10 +170,11 @@ def measured_targets(
     artefact: Artefact | None,
     people: Population,
     targets: Sequence[Target],
+    earlier: Iterable[tuple[int, Sequence[Target]]],
     sites: int,
     shown: Display,
 ) -> dict[str, Any]:
-    """The record of an audit: controls, then targets."""
+    """The record of an audit: controls, then targets, then those of each round that was kept."""
     seeds = tuple(derive_seed(seed, "privacy audit", number) for number in range(audit.models))
     attacker = ShadowAttacker(people)
 
@@ -174,10 +192,17 @@ def measured_targets(
             progress("attacking models that never saw the data", len(seeds)),
         ),
     )
-    records = []
-    for target in targets:
-        scored = attacked(target, people, attacker, seeds, progress(f"attacking: {target.name}", len(seeds)))
-        records.append(target_record(target, people, scored, audit.draws, seed))
+
+    def attack(target: Target, when: str = "") -> dict[str, Any]:
+        done = progress(f"attacking: {target.name}{when}", len(seeds))
+        scored = attacked(target, people, attacker, seeds, done)
+        return target_record(target, people, scored, audit.draws, seed)
+
+    records = [attack(target) for target in targets]
+    over_rounds = [
+        {"round": number, "targets": [without_curves(attack(one, f", round {number}")) for one in those]}
+        for number, those in earlier
+    ]
     model = artefact.model if artefact is not None else None
     condensed = artefact.condensed if artefact is not None else None
     return {
@@ -192,6 +217,7 @@ def measured_targets(
         **population_record(people),
         "controls": [control_record(control) for control in controls],
         "targets": records,
+        "over_rounds": over_rounds,
     }
 
 

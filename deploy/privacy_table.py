@@ -18,6 +18,7 @@ from server.report.privacy_words import (
     control_sentences,
     population_sentence,
     strongest,
+    strongest_on_first,
     verdict,
 )
 
@@ -47,6 +48,7 @@ def show_audit(console: Console, record: Mapping[str, Any]) -> None:
                 f"{target['test_accuracy']:.1%}",
             )
     console.print(table)
+    show_rounds(console, record)
     for sentence, good in control_sentences(record):
         say(console, sentence, "" if good else "yellow")
     for target in record["targets"]:
@@ -54,3 +56,27 @@ def show_audit(console: Console, record: Mapping[str, Any]) -> None:
     for sentence in conclusions(record):
         say(console, sentence, "bold")
     say(console, LEFT)
+
+
+def show_rounds(console: Console, record: Mapping[str, Any]) -> None:
+    """The strongest attack of each round that was attacked; nothing where none was."""
+    if not record["over_rounds"]:
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("round", justify="right")
+    table.add_column("target", overflow="fold")
+    table.add_column("strongest attack", no_wrap=True)
+    for name in ("AUC", "95% interval", "test accuracy"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in record["over_rounds"]:
+        for target in one["targets"]:
+            best = strongest_on_first(target)
+            table.add_row(
+                str(one["round"]),
+                Text(best.target),
+                Text(best.attack),
+                f"{best.auc:.3f}",
+                best.interval,
+                f"{target['test_accuracy']:.1%}",
+            )
+    console.print(table)

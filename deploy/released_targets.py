@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from common.errors import DataError
 from common.fedgc import CONDENSED, TUNED
 from common.synthetic.condensed import Condensed
 from deploy.audited_artefact import Artefact
+from server.tracking.earlier_states import read_states
 
 RAW = "condensed graph, asked with raw features"
 KEPT = "condensed graph, asked with the features that sites keep"
@@ -54,6 +55,38 @@ def released_targets(
     if artefact.condensed is not None:
         targets += of_condensed(artefact.condensed.graph, artefact.teacher, sessions, people)
     return tuple(targets)
+
+
+def targets_over_rounds(
+    path: Path | None, artefact: Artefact | None, sessions: Sequence[Session], people: Population
+) -> Iterator[tuple[int, Sequence[Target]]]:
+    """What a run kept of its scored rounds, one round after the other.
+
+    Each is asked as if it had been released in place of the last one: a condensed graph with raw features and with
+    those that the sites keep, the model of self-training with the features that it was trained on.
+
+    Args:
+        path: the run directory.
+        artefact: what it released.
+        sessions: of the sites, in the order of the population.
+        people: the audited nodes.
+
+    Raises:
+        RunError: a state is damaged.
+        DataError: a state, or what a site has kept, is of other data.
+    """
+    if path is None or artefact is None:
+        return
+    for state in read_states(path):
+        if state.graph is None:
+            yield state.round, (self_trained(state.teacher, sessions),)
+            continue
+        if state.graph.x.shape[1] != artefact.dimension:
+            raise DataError(
+                f"the condensed graph of round {state.round} in {path} has {state.graph.x.shape[1]} numbers a node, "
+                f"but what was released reads {artefact.dimension}: restore the states of this run"
+            )
+        yield state.round, of_condensed(state.graph, artefact.teacher, sessions, people)
 
 
 @torch.no_grad()

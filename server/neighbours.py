@@ -120,6 +120,9 @@ class Mending:
     def condensed(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
         return self.method.condensed(_inner(state), config)
 
+    def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+        return self.method.history(_inner(state), config)
+
     def documents(self, state: ServerState) -> Mapping[str, str]:
         """Those of the method, and the mean loss of the clients in each exchange that trained the generator."""
         losses = {"losses": state.values["generator"]["losses"]}

@@ -33,6 +33,7 @@ from server.standing import Standing
 from server.strategies.aggregation import Aggregation
 from server.sums import Outcome, PlainSums, Sums
 from server.tracking.checkpoint import CheckpointFolder
+from server.tracking.earlier_states import keep_state
 from server.tracking.meters import Meters
 from server.tracking.rows import Summary
 from server.tracking.run_directory import RunDirectory
@@ -279,6 +280,7 @@ class Rounds:
                 releasable=self.method.releasable(row.round, self.config),
                 condensed=self.method.condensed(standing.state, self.config),
             )
+            keep_state(self.directory.path, row.round, self.method.history(standing.state, self.config))
         rows = client_rows(
             row.round,
             outcome.replies if scores else {},

@@ -65,6 +65,21 @@ def target_record(
     }
 
 
+def without_curves(record: dict[str, Any]) -> dict[str, Any]:
+    """The record of a target with areas alone, as a series of them needs it."""
+    groups = {
+        name: {
+            **group,
+            "attacks": {
+                attack: {key: value for key, value in found.items() if key != "curve"}
+                for attack, found in group["attacks"].items()
+            },
+        }
+        for name, group in record["groups"].items()
+    }
+    return {**record, "groups": groups}
+
+
 def control_record(control: Control) -> dict[str, Any]:
     """One control."""
     return {

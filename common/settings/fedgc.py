@@ -73,3 +73,8 @@ class FedGCConfig(Section):
     )
     fine_tune_rate: Positive = Field(0.01, description="step size of these")
     weight_decay: NonNegative = Field(5e-4, description="L2 penalty of that model, in both trainings")
+    keep_states: bool = Field(
+        False,
+        description="the server keeps the self-trained model and the condensed graph of every scored round, for an "
+        "audit over rounds",
+    )

@@ -33,6 +33,13 @@ def privacy_audit(
             help="Also train models on these folders without and with defences, and attack them.",
         ),
     ] = False,
+    over_rounds: Annotated[
+        bool,
+        typer.Option(
+            "--over-rounds",
+            help="Also attack what a run with fedgc.keep-states kept of its scored rounds.",
+        ),
+    ] = False,
     models: Annotated[
         int, typer.Option(min=10, help="Models of each kind, and shadow attacks on a released model.")
     ] = 10,
@@ -62,6 +69,10 @@ def privacy_audit(
     features and, where the sites' folders still hold them, with the features that the sites keep; nodes with a
     pseudo-label are a second group of members. The attacker's nodes are those that training set aside.
 
+    --over-rounds attacks the condensed graph and the self-trained model of each scored round, too, as if the run had
+    ended there; the report shows areas and accuracy over rounds. Attacks that put several rounds together are not
+    among them.
+
     --defences compares models that it trains itself: without defence, with pseudo-labels for all (PL), with an L2
     penalty on posteriors (Reg), with Laplace noise on features (LDP).
 
@@ -72,7 +83,7 @@ def privacy_audit(
     from deploy.privacy_table import show_audit
     from server.report.privacy_words import is_sound
 
-    audit = auditing.Audit(path, tuple(data or ()), defences, models, draws, cache, device, seed)
+    audit = auditing.Audit(path, tuple(data or ()), defences, models, draws, cache, device, seed, over_rounds)
     record = auditing.audit_privacy(audit, debug)
     console = results()
     show_audit(console, record)

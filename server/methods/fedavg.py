@@ -82,6 +82,9 @@ class FedAvg:
     def condensed(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
         return {}
 
+    def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+        return {}
+
     def documents(self, state: ServerState) -> Mapping[str, str]:
         return {}
 

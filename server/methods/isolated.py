@@ -56,6 +56,9 @@ class Isolated:
     def condensed(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
         return {}
 
+    def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+        return {}
+
     def documents(self, state: ServerState) -> Mapping[str, str]:
         return {}
 

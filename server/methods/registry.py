@@ -185,6 +185,10 @@ class ServerMethod(Protocol):
         """The condensed graph behind the model that is scored, as it is released; empty where there is none."""
         ...
 
+    def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+        """What the run directory keeps of a scored round for audits over rounds; empty where that is not asked for."""
+        ...
+
     def documents(self, state: ServerState) -> Mapping[str, str]:
         """What the method adds to the directory of a finished run: texts by their relative paths."""
         ...

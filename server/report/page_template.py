@@ -7,7 +7,7 @@ It is a module because a Flower app bundle carries no template files.
 
 from __future__ import annotations
 
-from server.report import aggregation, architectures, collaboration, faithfulness, privacy
+from server.report import aggregation, architectures, collaboration, faithfulness, privacy, privacy_rounds
 from server.report.page_parts import MACROS, head
 
 TITLE = 'fedtag report: {{ runs|map(attribute="name")|list|listed }}'
@@ -16,6 +16,7 @@ TEMPLATE = (
     MACROS
     + aggregation.SECTION
     + collaboration.SECTION
+    + privacy_rounds.TABLE
     + head(TITLE)
     + """\
 {% if several %}

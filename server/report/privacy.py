@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from markupsafe import Markup
 from server.report.chart import Chart, Key
 from server.report.plots import CSS_DASHES, SERIES_COLOURS
 from server.report.privacy_plots import AreaBar, RocCurve, area_plot, roc_plot
+from server.report.privacy_rounds import RoundLine, round_charts, round_lines
 from server.report.privacy_words import (
     LEFT,
     TERMS,
@@ -24,6 +25,7 @@ from server.report.privacy_words import (
     verdict,
 )
 from server.tracking.membership_audit import read_audit
+from server.tracking.rows import RoundRow
 from server.tracking.run_directory import RunDirectory
 
 SECTION = """\
@@ -48,6 +50,7 @@ SECTION = """\
 {% endfor %}{% endfor %}
 </tbody></table></div>
 <div class="charts">{% for chart in privacy_charts[loop.index0] %}{{ figure(chart) }}{% endfor %}</div>
+{{ privacy_over_rounds(found.over_rounds) }}
 {% endif %}
 """
 
@@ -74,6 +77,7 @@ class PrivacyView:
     controls: tuple[tuple[str, bool], ...]
     left: str
     rates: tuple[float, ...]
+    over_rounds: tuple[RoundLine, ...]
 
 
 def view_privacy(run: RunDirectory) -> PrivacyView | None:
@@ -83,11 +87,11 @@ def view_privacy(run: RunDirectory) -> PrivacyView | None:
         RunError: the file is damaged or of another schema.
     """
     record = read_audit(run)
-    return None if record is None else view_of(record)
+    return None if record is None else view_of(record, run.read_rounds())
 
 
-def view_of(record: Mapping[str, Any]) -> PrivacyView:
-    """The view of a record."""
+def view_of(record: Mapping[str, Any], rounds: Sequence[RoundRow] = ()) -> PrivacyView:
+    """The view of a record, beside the rounds of its run."""
     return PrivacyView(
         population_sentence(record),
         TERMS,
@@ -96,6 +100,7 @@ def view_of(record: Mapping[str, Any]) -> PrivacyView:
         tuple(control_sentences(record)),
         LEFT,
         tuple(record["rates"]),
+        round_lines(record, rounds),
     )
 
 
@@ -120,7 +125,8 @@ def privacy_charts(view: PrivacyView | None, identity: str) -> list[Chart]:
         Markup(area_plot(bars, f"{identity}-areas")),
         keys,
     )
-    return [areas, *(_roc(view, place, f"{identity}-roc{place}") for place in range(len(view.targets)))]
+    rocs = [_roc(view, place, f"{identity}-roc{place}") for place in range(len(view.targets))]
+    return [areas, *rocs, *round_charts(view.over_rounds, f"{identity}-rounds")]
 
 
 def _roc(view: PrivacyView, place: int, identity: str) -> Chart:

@@ -10,6 +10,7 @@ from server.report.privacy_words import (
     conclusions,
     control_sentences,
     population_sentence,
+    strongest_on_first,
     verdict,
 )
 from server.tracking.run_directory import RunDirectory
@@ -37,6 +38,10 @@ def read_audit(run: RunDirectory) -> dict[str, Any] | None:
             verdict(target)
             attack_rows(target)
         conclusions(record)
+        for one in record.get("over_rounds", ()):
+            int(one["round"])
+            for target in one["targets"]:
+                strongest_on_first(target)
     except (KeyError, ValueError, TypeError, AttributeError, StopIteration) as error:
         raise RunError(
             f"{run.path / FILE} holds no membership audit of schema {SCHEMA} ({error}): remove it, or audit again with "

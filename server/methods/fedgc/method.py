@@ -209,6 +209,15 @@ class FedGC(FedAvg):
         teacher = state.section(TEACHER) if state.values["bottleneck"] else {}
         return {**super().released(state), **prefixed(TEACHER, teacher)}
 
+    def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+        """The condensed graph as it stands; in the rounds of self-training, the model of these."""
+        if not config.fedgc.keep_states:
+            return {}
+        if teaches(state.values["round"], config):
+            return prefixed(TEACHER, state.section("model"))
+        graph = state.section(GRAPH_TENSORS)
+        return prefixed("graph", as_it_stands(graph, config).tensors) if graph else {}
+
     def documents(self, state: ServerState) -> Mapping[str, str]:
         return neighbour_document(state)
 

@@ -1,0 +1,75 @@
+"""What a run keeps of its scored rounds, so that an audit can attack more than what was released in the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from common.errors import RunError
+from common.synthetic.condensed import Condensed
+from common.wire.records import Content
+from server.tracking.condensed_release import GRAPH, TEACHER
+from server.tracking.durable_files import write_atomically
+
+FOLDER = "states"
+FILE_NAME = re.compile(r"round-(\d+)\.safetensors")
+
+
+@dataclass(frozen=True)
+class EarlierState:
+    """What could have been released after a round.
+
+    Args:
+        round: in which it was scored.
+        graph: the condensed graph as it stood; None while the self-trained model was being learned.
+        teacher: parameters of that model in such a round; empty in all others, which leave it as it is.
+    """
+
+    round: int
+    graph: Condensed | None
+    teacher: Mapping[str, Tensor]
+
+
+def keep_state(run: Path, round_number: int, tensors: Mapping[str, Tensor]) -> None:
+    """Write the state of a round, or nothing if there is none; a round that is done again replaces it.
+
+    Args:
+        run: a run directory.
+        round_number: at least 1.
+        tensors: "graph/..." of a condensed graph, or "teacher/..." of the self-trained model.
+    """
+    if not tensors:
+        return
+    owned = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    folder = run / FOLDER
+    folder.mkdir(exist_ok=True)
+    write_atomically(folder / f"round-{round_number:04d}.safetensors", safetensors.torch.save(owned))
+
+
+def read_states(run: Path) -> tuple[EarlierState, ...]:
+    """The states that a run kept, by round; empty if it kept none.
+
+    Raises:
+        RunError: one is damaged.
+    """
+    found = ((FILE_NAME.fullmatch(path.name), path) for path in (run / FOLDER).glob("*"))
+    return tuple(
+        _read(path, number)
+        for number, path in sorted((int(match[1]), path) for match, path in found if match)
+    )
+
+
+def _read(path: Path, round_number: int) -> EarlierState:
+    try:
+        content = Content(safetensors.torch.load(path.read_bytes()))
+        graph = content.section(GRAPH)
+        condensed = Condensed.from_tensors(graph, copies=False) if graph else None
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise RunError(f"{path} is damaged ({error}): restore it, or audit without --over-rounds") from error
+    return EarlierState(round_number, condensed, content.section(TEACHER))
