@@ -15,6 +15,9 @@ from deploy.comparison.matrix import RUNS, Matrix
 from deploy.comparison.study import REFERENCES, RowTable, Study, left_out
 from deploy.console import notices, results, say
 from deploy.settings import resolve
+from server.comparison.audit_plots import audit_png
+from server.comparison.audit_tables import audit_csv
+from server.comparison.audits import kinds
 from server.comparison.page import render_comparison
 from server.comparison.plots import convergence_png, score_png, time_png
 from server.comparison.results import Comparison, Row, lines, read_result
@@ -136,6 +139,12 @@ def write_outcome(matrix: Matrix, comparison: Comparison) -> None:
     write_atomically(matrix.home / "comparison.png", score_png(comparison))
     write_atomically(matrix.home / "convergence.png", convergence_png(comparison))
     write_atomically(matrix.home / "time.png", time_png(comparison))
+    if kinds(comparison):
+        write_atomically(matrix.home / "privacy.csv", encoded(audit_csv(comparison)))
+        write_atomically(matrix.home / "privacy.png", audit_png(comparison))
+    else:
+        for name in ("privacy.csv", "privacy.png"):
+            (matrix.home / name).unlink(missing_ok=True)
 
 
 def show_outcome(comparison: Comparison, home: Path) -> None:

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from server.comparison.audit_plots import audit_svg
+from server.comparison.audit_tables import area, audit_cells, audit_headings
+from server.comparison.audits import NAMES, READING, audit_lines, kinds
+from server.comparison.cells import percents
 from server.comparison.convergence import Point
 from server.comparison.page_template import TEMPLATE
 from server.comparison.plots import curve_lines, score_svg
 from server.comparison.results import Comparison, Line, lines
-from server.comparison.tables import convergence, costs, mean, ordered, percents, scores, seeds_done
+from server.comparison.tables import convergence, costs, mean, scores, seeds_done
 from server.report import plots
 from server.report.chart import Chart, Key
 from server.report.page import environment
@@ -29,12 +33,22 @@ class PartLine:
 
 
 @dataclass(frozen=True)
+class AuditPart:
+    """What audits found: headings, the cells of each row, and the plot."""
+
+    headings: Sequence[str]
+    lines: Sequence[tuple[str, Sequence[str]]]
+    chart: Chart
+
+
+@dataclass(frozen=True)
 class Part:
-    """What the page shows of one data set."""
+    """What the page shows of one data set; `audit` is None where no run was audited."""
 
     data: str
     lines: Sequence[PartLine]
     charts: Sequence[Chart]
+    audit: AuditPart | None
 
 
 def render_comparison(comparison: Comparison) -> str:
@@ -45,7 +59,9 @@ def render_comparison(comparison: Comparison) -> str:
         for index, data in enumerate(comparison.data)
     ]
     template = environment().from_string(TEMPLATE)
-    return template.render(comparison=comparison, parts=parts, runs=ordered(comparison))
+    return template.render(
+        comparison=comparison, parts=parts, audit_reading=READING, runs=comparison.ordered()
+    )
 
 
 def part(comparison: Comparison, data: str, own: Sequence[Line], identity: str) -> Part:
@@ -72,7 +88,25 @@ def part(comparison: Comparison, data: str, own: Sequence[Line], identity: str) 
     )
     if reliability is not None:
         charts.append(reliability)
-    return Part(data, rows, charts)
+    return Part(data, rows, charts, audit_part(comparison, data, f"{identity}-audit"))
+
+
+def audit_part(comparison: Comparison, data: str, identity: str) -> AuditPart | None:
+    """What audits of the runs on a data set found."""
+    lines = audit_lines(comparison, data)
+    if not lines:
+        return None
+    found = kinds(comparison)
+    words = "; ".join(
+        f"{line.row}, {NAMES[kind]}: AUC {area(line.areas[kind])}, accuracy {percents(line.test)} percent"
+        for line in lines
+        for kind in line.areas
+    )
+    note = "A mark a row and target, faint ones single runs; lines join rows that set the same settings."
+    svg = Markup(audit_svg(comparison, data, identity))
+    chart = Chart("Test accuracy against the strongest attack", note, words, svg, ())
+    cells = [(line.row, audit_cells(line, found)) for line in lines]
+    return AuditPart(audit_headings(comparison), cells, chart)
 
 
 def reliability_curves(comparison: Comparison, own: Sequence[Line]) -> list[Curve]:

@@ -33,6 +33,18 @@ TEMPLATE = (
 {% endfor %}
 </tbody></table></div>
 <div class="charts">{% for chart in part.charts %}{{ figure(chart) }}{% endfor %}</div>
+{% if part.audit %}
+<h3>Membership inference</h3>
+<div class="scroll"><table>
+<caption>{{ audit_reading }}</caption>
+<thead><tr><th scope="col">Row</th>{% for heading in part.audit.headings %}<th scope="col" class="number">{{ heading }}</th>{% endfor %}</tr></thead>
+<tbody>
+{% for name, cells in part.audit.lines %}
+<tr><th scope="row" class="keep"><bdi>{{ name }}</bdi></th>{% for entry in cells %}<td class="number">{{ entry }}</td>{% endfor %}</tr>
+{% endfor %}
+</tbody></table></div>
+<div class="charts">{{ figure(part.audit.chart) }}</div>
+{% endif %}
 <div class="scroll"><table>
 <caption>Costs: means over seeds; seconds a round are a run's median. Texts are encoded in the first run that needs them.</caption>
 <thead><tr><th scope="col">Row</th><th scope="col" class="number">Bytes up a round</th><th scope="col" class="number">Bytes down a round</th><th scope="col" class="number">Seconds a round</th><th scope="col" class="number">Time to plateau</th><th scope="col" class="number">Time of a run</th><th scope="col" class="number">Processor time of a run</th><th scope="col" class="number">Encoder tokens</th><th scope="col" class="number">Language model tokens</th></tr></thead>

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.scores import ReliabilityBin, pooled_bins
+from server.comparison.audits import Attacked, read_attacked
 from server.comparison.convergence import Point, arrival, curve
 from server.comparison.statistics import Difference, Spread, paired_difference, spread
 from server.tracking.reliability import read_bins
@@ -23,6 +24,7 @@ class Result:
         summary: None where the run has not finished.
         rounds: the rows of its metrics, empty where it has not finished.
         cpu_seconds: processor time of all its attempts that ended in order; None where it was not measured.
+        attacks: what an audit of its release found; empty where it was not audited.
     """
 
     row: str
@@ -32,6 +34,7 @@ class Result:
     summary: Summary | None = None
     rounds: tuple[RoundRow, ...] = ()
     cpu_seconds: float | None = None
+    attacks: tuple[Attacked, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,15 @@ class Comparison:
     axis: str
     results: Mapping[tuple[str, str, int], Result]
     note: str = ""
+
+    def ordered(self) -> list[Result]:
+        """Every run that was asked for, by data set, row and seed."""
+        return [
+            self.results[row.name, data, seed]
+            for data in self.data
+            for row in self.rows
+            for seed in self.seeds
+        ]
 
     def of(self, row: str, data: str) -> list[tuple[int, Summary]]:
         """Seeds and summaries of the runs that have finished."""
@@ -185,7 +197,8 @@ def read_result(row: str, data: str, seed: int, home: Path, run: Path, cpu_secon
         cpu_seconds: measured processor time.
     """
     name = run.relative_to(home).as_posix()
-    summary = RunDirectory.open(run).read_summary() if (run / "summary.json").is_file() else None
-    if summary is None:
+    if not (run / SUMMARY).is_file():
         return Result(row, data, seed, name)
-    return Result(row, data, seed, name, summary, tuple(RunDirectory.open(run).read_rounds()), cpu_seconds)
+    there = RunDirectory.open(run)
+    summary, rounds = there.read_summary(), tuple(there.read_rounds())
+    return Result(row, data, seed, name, summary, rounds, cpu_seconds, read_attacked(there))

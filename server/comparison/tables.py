@@ -6,19 +6,14 @@ digit, while durations, and the bytes of messages that report durations, differ 
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
-
+from server.comparison.audit_tables import audit_markdown, audit_reading
+from server.comparison.cells import NOTHING, csv_text, markdown_table, percents
 from server.comparison.convergence import Point
 from server.comparison.results import Comparison, Line, Result, lines
 from server.comparison.statistics import Difference, Spread
 from server.report.wording import count, duration, size
 from server.tracking.markdown import cell, code
 
-NOTHING = "–"
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell starts that a spreadsheet computes."""
 SCORE_COLUMNS = ("row", "data", "seed", "best_round", "val", "test", "macro_f1", "ece", "run")
 SUMMARY_COSTS = (
     *("rounds", "bytes_up", "bytes_down", "seconds", "seconds_per_round"),
@@ -40,11 +35,12 @@ def markdown(comparison: Comparison) -> str:
             for line in lines(comparison)
             if line.data == data
         ]
-        parts += [f"## {cell(data)}", markdown_table(headings, cells)]
+        parts += [f"## {cell(data)}", markdown_table(headings, cells), *audit_markdown(comparison, data)]
     parts += [
         "![Test accuracy of each row](comparison.png)",
         "![Test accuracy over rounds](convergence.png)",
         *reading(comparison),
+        *audit_reading(comparison),
         *row_settings(comparison),
     ]
     return "\n\n".join(parts) + "\n"
@@ -112,12 +108,6 @@ def row_settings(comparison: Comparison) -> list[str]:
     return ["## Rows", markdown_table(["row", "its own settings"], cells, numeric=False)]
 
 
-def markdown_table(headings: Sequence[str], cells: Iterable[Sequence[str]], numeric: bool = True) -> str:
-    """A table whose columns, after the first, are aligned to the right if they are numbers."""
-    marks = ["---", *(("---:" if numeric else "---") for _ in headings[1:])]
-    return "\n".join(f"| {' | '.join(entries)} |" for entries in [headings, marks, *cells])
-
-
 def seeds_done(line: Line) -> str:
     """How many of the runs have finished."""
     return str(line.wanted) if line.finished == line.wanted else f"{line.finished} of {line.wanted}"
@@ -154,13 +144,6 @@ def costs(line: Line) -> list[str]:
     return [*bytes_and_times, *(NOTHING if value is None else count(round(value)) for value in tokens)]
 
 
-def percents(found: Spread | None) -> str:
-    """Mean ± standard deviation of fractions, as percentages."""
-    if found is None:
-        return NOTHING
-    return f"{100 * found.mean:.2f}" + ("" if found.std is None else f" ± {100 * found.std:.2f}")
-
-
 def points(found: Difference | None) -> str:
     """A difference of fractions in percentage points, with its interval where there is one."""
     if found is None:
@@ -184,12 +167,12 @@ def mean(found: Spread | None) -> float | None:
 
 def scores_csv(comparison: Comparison) -> str:
     """One line a run: scores as fractions; empty where there is none."""
-    return csv_text(SCORE_COLUMNS, (score_record(result) for result in ordered(comparison)))
+    return csv_text(SCORE_COLUMNS, (score_record(result) for result in comparison.ordered()))
 
 
 def costs_csv(comparison: Comparison) -> str:
     """One line a run: bytes, seconds, tokens; empty where there is none."""
-    return csv_text(COST_COLUMNS, (cost_record(result) for result in ordered(comparison)))
+    return csv_text(COST_COLUMNS, (cost_record(result) for result in comparison.ordered()))
 
 
 def summary_csv(comparison: Comparison) -> str:
@@ -212,16 +195,6 @@ def convergence_csv(comparison: Comparison) -> str:
         for point in comparison.curve(row.name, data)
     )
     return csv_text(CONVERGENCE_COLUMNS, records)
-
-
-def ordered(comparison: Comparison) -> list[Result]:
-    """Every run that was asked for, by data set, row and seed."""
-    return [
-        comparison.results[row.name, data, seed]
-        for data in comparison.data
-        for row in comparison.rows
-        for seed in comparison.seeds
-    ]
 
 
 def score_record(result: Result) -> dict[str, object]:
@@ -263,20 +236,3 @@ def summary_record(line: Line, baseline: str) -> dict[str, object]:
         record |= {"baseline": baseline, "difference": line.difference.mean}
         record |= {"difference_low": line.difference.low, "difference_high": line.difference.high}
     return record
-
-
-def csv_text(columns: Sequence[str], records: Iterable[Mapping[str, object]]) -> str:
-    """CSV with a heading; numbers in their shortest exact form, nothing for what is missing.
-
-    Text that a spreadsheet would take for a formula has an apostrophe before it.
-    """
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: as_text(value) for key, value in record.items()} for record in records)
-    return buffer.getvalue()
-
-
-def as_text(value: object) -> object:
-    """A value that no spreadsheet computes."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

@@ -1,0 +1,96 @@
+"""Studies whose runs are audited, from the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from client.data.folder import read_folder
+from client.data.writing import write_folder
+from deploy.cli import app
+from deploy.comparison.study import read_study
+from server.tracking.run_directory import RunDirectory
+
+STUDY = """
+title = "gamma"
+data = ["graph"]
+seeds = 1
+references = []
+baseline = "off"
+[settings]
+method = "fedgc"
+clients = 2
+rounds = 3
+ratio = 0.05
+data.partition = "random"
+fedgc.self-training-rounds = 1
+fedgc.bottleneck-epochs = 3
+fedgc.model-steps = 20
+[[rows]]
+name = "off"
+settings = { fedgc.bottleneck = false }
+[[rows]]
+name = "gamma 0.1"
+settings = { fedgc.compression = 0.1 }
+"""
+
+
+def test_the_same_command_adds_what_audits_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_feature_folder: Callable[..., Path]
+) -> None:
+    graph = read_folder(write_feature_folder(tmp_path / "raw", nodes=160)).graph
+    split = np.zeros(160, np.int8)
+    split[np.random.default_rng(0).permutation(160)[:90]] = np.repeat([1, 2, 3], 30)
+    write_folder(replace(graph, split=split, name="graph"), tmp_path / "graph")
+    (tmp_path / "gamma.toml").write_text(STUDY)
+    monkeypatch.chdir(tmp_path)
+
+    def fedtag(*arguments: str) -> None:
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+
+    fedtag("compare", "--study", "gamma.toml")
+    home = tmp_path / "runs" / "gamma"
+    assert "Membership" not in (home / "comparison.md").read_text()
+    assert not (home / "privacy.csv").exists()
+    runs = [path.parent for path in (home / "runs").rglob("summary.json")]
+    audited = next(path for path in runs if "off" not in path.parts)
+    fedtag("privacy-audit", str(audited), "--draws", "100")
+    fedtag("compare", "--study", "gamma.toml")
+    record = json.loads((audited / "privacy.json").read_text())
+    with (home / "privacy.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["row"] for line in lines] == ["gamma 0.1"] * len(record["targets"])
+    summary = RunDirectory.open(audited).read_summary()
+    assert summary is not None
+    for line, target in zip(lines, record["targets"], strict=True):
+        attacks = target["groups"]["training nodes"]["attacks"]
+        assert (
+            float(line["auc"])
+            == max(one["auc"] for one in attacks.values())
+            == attacks[line["attack"]]["auc"]
+        )
+        assert float(line["test"]) == summary.test_accuracy
+        assert f"{float(line['auc']):.3f}" in (home / "comparison.md").read_text()
+    assert (home / "privacy.png").read_bytes().startswith(b"\x89PNG")
+    (audited / "privacy.json").unlink()
+    fedtag("compare", "--study", "gamma.toml")
+    assert not (home / "privacy.csv").exists()
+    assert not (home / "privacy.png").exists()
+
+
+def test_the_dial_that_comes_with_fedtag_turns_one_setting() -> None:
+    study = read_study("fedgc-gamma")
+    assert study.rows[0].name == study.baseline
+    dial = [row.settings for row in study.rows if row.name.startswith("gamma")]
+    assert [set(settings) for settings in dial] == [{"fedgc.compression"}] * len(dial)
+    strengths = [settings["fedgc.compression"] for settings in dial]
+    assert strengths[0] == 0
+    assert strengths == sorted(strengths)
