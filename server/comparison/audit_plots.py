@@ -80,7 +80,7 @@ def draw_audits(axes: Axes, comparison: Comparison, lines: Sequence[AuditLine], 
             axes.plot(*centre(line, kind), mark, color=palette.of(place), markersize=6.5)
     for place, line in enumerate(lines):
         if any(line.own.values()):
-            axes.plot([], [], "s", color=palette.of(place), label=shown(line.row))
+            axes.plot([], [], color=palette.of(place), linewidth=6, label=shown(line.row))
     for number, kind in enumerate(kinds(comparison)):
         axes.plot([], [], MARKERS[number], color=palette.ink, fillstyle="none", label=NAMES[kind])
     axes.set_xlabel("AUC of the strongest attack (dotted: guessing)")

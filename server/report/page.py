@@ -14,6 +14,7 @@ from server.report.aggregation import aggregation_charts
 from server.report.chart import Chart, Key, line_chart
 from server.report.collaboration import collaboration_charts
 from server.report.faithfulness import CurveLines
+from server.report.federated_condensation import condensation_charts
 from server.report.page_template import TEMPLATE
 from server.report.phases import phase_chart
 from server.report.plots import CSS_DASHES, SERIES_COLOURS, Line, line_plot
@@ -68,6 +69,10 @@ def render_report(runs: Sequence[RunView]) -> str:
             ],
             collaboration_charts=[
                 collaboration_charts(run.collaboration, f"letters{index}") for index, run in enumerate(runs)
+            ],
+            condensation_charts=[
+                condensation_charts(run.condensation, f"condensation{index}")
+                for index, run in enumerate(runs)
             ],
             curve_charts=[curve_charts(run, f"curves{index}") for index, run in enumerate(runs)],
             privacy_charts=[privacy_charts(run.privacy, f"privacy{index}") for index, run in enumerate(runs)],

@@ -7,7 +7,15 @@ It is a module because a Flower app bundle carries no template files.
 
 from __future__ import annotations
 
-from server.report import aggregation, architectures, collaboration, faithfulness, privacy, privacy_rounds
+from server.report import (
+    aggregation,
+    architectures,
+    collaboration,
+    faithfulness,
+    federated_condensation,
+    privacy,
+    privacy_rounds,
+)
 from server.report.page_parts import MACROS, head
 
 TITLE = 'fedtag report: {{ runs|map(attribute="name")|list|listed }}'
@@ -16,6 +24,7 @@ TEMPLATE = (
     MACROS
     + aggregation.SECTION
     + collaboration.SECTION
+    + federated_condensation.SECTION
     + privacy_rounds.TABLE
     + head(TITLE)
     + """\
@@ -88,6 +97,7 @@ TEMPLATE = (
     + faithfulness.SECTION
     + privacy.SECTION
     + """\
+{{ federated_condensation(run.condensation, condensation_charts[loop.index0]) }}
 {{ collaboration(run.collaboration, collaboration_charts[loop.index0]) }}
 {{ aggregation(run, aggregation_charts[loop.index0]) }}
 {% if run.settings %}

@@ -13,6 +13,7 @@ from server.report.aggregation import AggregationView, view_aggregation
 from server.report.architectures import ArchitectureView, view_architectures
 from server.report.collaboration import CollaborationView, view_collaboration
 from server.report.faithfulness import FaithfulnessView, view_faithfulness
+from server.report.federated_condensation import CondensationView, view_condensation
 from server.report.privacy import PrivacyView, view_privacy
 from server.tracking.disclosure_table import DisclosureTotal, disclosure_totals
 from server.tracking.model_card import setting
@@ -71,6 +72,7 @@ class RunView:
     peak_rss_mb: float | None
     aggregation: AggregationView
     collaboration: CollaborationView
+    condensation: CondensationView
     reliability: tuple[ReliabilityBin, ...] = ()
     faithfulness: FaithfulnessView | None = None
     privacy: PrivacyView | None = None
@@ -142,6 +144,7 @@ def view_run(path: Path, name: str) -> RunView:
         peak_rss_mb=summary.peak_rss_mb if summary else None,
         aggregation=view_aggregation(config, method, summary, clients),
         collaboration=view_collaboration(disclosures, clients, path / SITES),
+        condensation=view_condensation(run, method, disclosures, clients),
         reliability=read_bins(summary.test_reliability, f"test_reliability of {path / SUMMARY}")
         if summary
         else (),

@@ -118,8 +118,10 @@ def learner(tensors: Mapping[str, Tensor], config: RunConfig) -> Learner:
     return found
 
 
-def moved(tensors: Mapping[str, Tensor], sums: Sums, theta: int, config: RunConfig) -> dict[str, Tensor]:
-    """The tensors of the condensed graph after the steps of a round.
+def moved(
+    tensors: Mapping[str, Tensor], sums: Sums, theta: int, config: RunConfig
+) -> tuple[dict[str, Tensor], list[float]]:
+    """The tensors of the condensed graph after the steps of a round, and the distance of gradients before each.
 
     Args:
         tensors: before it.
@@ -136,9 +138,8 @@ def moved(tensors: Mapping[str, Tensor], sums: Sums, theta: int, config: RunConf
         torch.Generator().manual_seed(theta),
     )
     graph, wanted, shares = learner(tensors, config), sums.gradient(), sums.matched.float()
-    for _ in range(settings.steps):
-        graph.match(weights, wanted, shares)
-    return {**graph.tensors(), "deviation": tensors["deviation"]}
+    distances = [graph.match(weights, wanted, shares) for _ in range(settings.steps)]
+    return {**graph.tensors(), "deviation": tensors["deviation"]}, distances
 
 
 def as_it_stands(tensors: Mapping[str, Tensor], config: RunConfig) -> Condensed:

@@ -38,6 +38,7 @@ from common.synthetic.gradients import initial_weights
 from common.wire.records import Content, Reply, prefixed
 from server.methods.fedavg import FedAvg
 from server.methods.fedgc.condensation import Sums, as_it_stands, begun, moved, taught
+from server.methods.fedgc.course import condensation_document, noted
 from server.methods.fedgc.neighbours import (
     KINDS,
     after_neighbours,
@@ -183,7 +184,8 @@ class FedGC(FedAvg):
             return ServerState(self._without_sums(state, config), values)
         sums = Sums.of(aggregate.step, contributors(aggregate, replies, config))
         graph = state.section(GRAPH_TENSORS) or begun(sums, config)
-        graph = moved(graph, sums, self._theta(number, config), config)
+        graph, distances = moved(graph, sums, self._theta(number, config), config)
+        values |= noted(values, number, sums, distances)
         values["matched"] = (sums.labelled >= config.fedgc.min_class_count).tolist()
         model = state.section("model")
         if is_scored(number, config):
@@ -219,7 +221,7 @@ class FedGC(FedAvg):
         return prefixed("graph", as_it_stands(graph, config).tensors) if graph else {}
 
     def documents(self, state: ServerState) -> Mapping[str, str]:
-        return neighbour_document(state)
+        return {**neighbour_document(state), **condensation_document(state.values)}
 
     def _without_sums(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
         """The tensors where no sum came; before there is a condensed graph, an untrained model is scored."""

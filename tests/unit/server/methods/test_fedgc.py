@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn import functional
 
 from common.config import RunConfig
 from common.fedgc import COUNTS, FEATURES, GRADIENT, LABELLED, NODES, SQUARES, TEACHER, TRAINED, UNIT
@@ -90,7 +91,7 @@ def test_classes_without_a_gradient_stay_where_they_are() -> None:
     settings = config(fedgc__links="none")
     start = begun(whole, settings)
     partly = Sums(whole.gradients, torch.tensor([4.0, 0.0, 4.0]), whole.labelled, whole.trained, 100)
-    after = moved(start, partly, 7, settings)
+    after, _ = moved(start, partly, 7, settings)
     still = start["y"] == 1
     assert torch.equal(after["x"][still], start["x"][still])
     assert not torch.equal(after["x"][~still], start["x"][~still])
@@ -99,13 +100,43 @@ def test_classes_without_a_gradient_stay_where_they_are() -> None:
 def test_a_round_takes_its_steps_and_can_be_repeated() -> None:
     settings = config(fedgc__steps=4)
     start = begun(sums([4, 4, 4]), settings)
-    one, other = (moved(start, sums([4, 4, 4]), 7, settings) for _ in range(2))
+    one, other = (moved(start, sums([4, 4, 4]), 7, settings)[0] for _ in range(2))
     assert int(one["matched"]) == 4
     assert one.keys() == other.keys()
     assert all(torch.equal(value, other[name]) for name, value in one.items())
     graph = as_it_stands(one, settings)
     assert graph.num_nodes == 10
     assert not graph.copies
+
+
+def test_distances_are_those_before_each_step() -> None:
+    """Squared differences from gradients of cross-entropy that autograd takes class by class."""
+    settings = config(fedgc__links="none", fedgc__steps=3)
+    whole = sums([4, 4, 4])
+    start = begun(whole, settings)
+    after, distances = moved(start, whole, 7, settings)
+    shorter = config(fedgc__links="none", fedgc__steps=2)
+    before_last, _ = moved(start, whole, 7, shorter)
+    generator = torch.Generator().manual_seed(7)
+    dim, hidden = start["x"].shape[1], settings.fedgc.hidden
+    weights = initial_weights(settings.fedgc.matching_model, dim, hidden, 3, generator)
+    told: list[float] = []
+    for tensors in (start, before_last):
+        total = 0.0
+        for label in range(3):
+            moving = [weight.clone().requires_grad_() for weight in weights]
+            x = tensors["x"][tensors["y"] == label]
+            first, bias, second, other = moving
+            loss = functional.cross_entropy(
+                (x @ first + bias).relu() @ second + other, torch.full((x.shape[0],), label)
+            )
+            found = torch.autograd.grad(loss, moving)
+            wanted = [value[label].double() / 4 for value in whole.gradients]
+            total += sum(float((one - two).square().sum()) for one, two in zip(found, wanted, strict=True))
+        told.append(total)
+    assert len(distances) == 3
+    assert [distances[0], distances[-1]] == pytest.approx(told, rel=1e-4)
+    assert int(after["matched"]) == 3
 
 
 class Federation:
