@@ -38,6 +38,11 @@ class DaDfgasConfig(Section):
         description="each client retrains an architecture of its own, which it keeps to itself under secure "
         "aggregation; off: one for all",
     )
+    own: Literal["better", "always"] = Field(
+        "better",
+        description="a client takes its own architecture where more of its validation nodes than chance would have it "
+        "speak for it and against the global one; or always, as in the paper",
+    )
     scoring: Literal["own", "shared", "auto"] = Field(
         "own",
         description="architecture in which the global weights are scored in personal retraining: the client's own, "

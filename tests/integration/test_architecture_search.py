@@ -21,6 +21,7 @@ SETTINGS = {
     "method": "da_dfgas",
     "rounds": 3,
     "dadfgas.search-share": 0.34,
+    "dadfgas.own": "always",
     "dadfgas.architecture-rate": 0.5,
     "dadfgas.cells": 1,
     "train.epochs": 3,

@@ -28,6 +28,7 @@ SETTINGS: Settings = {
     "rounds": 4,
     "model.hidden": 4,
     "dadfgas.search-share": 0.5,
+    "dadfgas.own": "always",
     "dadfgas.architecture-rate": 0.5,
     "train.epochs": 3,
     "aggregation.statistics": "previous",

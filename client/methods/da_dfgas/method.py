@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from client.methods.da_dfgas.networks import network, own_architecture, own_logits, shared_architecture
+from client.methods.da_dfgas.networks import (
+    convinces,
+    network,
+    own_architecture,
+    own_logits,
+    shared_architecture,
+)
 from client.methods.da_dfgas.training import logits_of, train_network, validation_halves
 from client.prediction.outcome import Prediction, load_released
 from client.train.scoring import score_tensors
@@ -190,13 +196,16 @@ class Work:
         model.load_state_dict(kept)
 
     def _remember(self, after: Mapping[str, Tensor], search: bool) -> None:
-        """Keep the logits of the client's own search, and its weights where it may go on from them."""
+        """Keep the logits of the client's own search if they convince, and its weights where it may go on from them."""
         keeps = self.config.dadfgas.keep_local
         searched = search and bool(validation_halves(self.session).searched.any())
         if not keeps and not (self.config.dadfgas.personal and searched):
             return
-        logits = {name: value for name, value in after.items() if is_architecture(name)} if searched else {}
-        kept = logits or own_logits(self.session)
+        kept = own_logits(self.session)
+        if searched:
+            always = self.config.dadfgas.own == "always"
+            convinced = always or convinces(self.session, after, self.start)
+            kept = {name: value for name, value in after.items() if convinced and is_architecture(name)}
         weights = {name: value for name, value in after.items() if keeps and not is_architecture(name)}
         self.session.remember({**kept, **prefixed("model", weights)}, {"search": search})
 

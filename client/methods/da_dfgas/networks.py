@@ -1,12 +1,14 @@
-"""Which network an instruction is about: the supernet, or that of an architecture."""
+"""Which network an instruction is about: the supernet, or that of an architecture; and whose architecture it is."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from client.methods.da_dfgas.training import logits_of, validation_halves
 from common.models.supernet.architecture import Architecture
 from common.models.supernet.discretisation import discretised
 from common.models.supernet.logits import is_architecture
@@ -16,8 +18,12 @@ if TYPE_CHECKING:
     from client.session import Session
 
 
+BEYOND_CHANCE = 1.645
+"""Standard errors of McNemar's test: a share of 5% of clients takes an architecture that is no better."""
+
+
 def own_logits(session: Session) -> dict[str, Tensor]:
-    """The logits that the client's own search last led to; nothing if it never searched."""
+    """The logits that the client keeps of its own search; nothing if it never searched, or was not convinced."""
     remembered = session.remembered()
     if remembered is None:
         return {}
@@ -30,7 +36,7 @@ def shared_architecture(session: Session, received: Mapping[str, Tensor]) -> Arc
 
 
 def own_architecture(session: Session, received: Mapping[str, Tensor]) -> Architecture:
-    """That of the client's own logits; of the global ones, if it never searched or all have the same."""
+    """That of the logits that the client keeps; of the global ones, if it keeps none or all have the same."""
     own = own_logits(session) if session.config.dadfgas.personal else {}
     return discretised(own or received, session.config.dadfgas.path_gap)
 
@@ -38,3 +44,26 @@ def own_architecture(session: Session, received: Mapping[str, Tensor]) -> Archit
 def network(session: Session, architecture: Architecture, received: Mapping[str, Tensor]) -> DiscreteNetwork:
     """The network of an architecture with global weights, on the session's device."""
     return discrete_network(architecture, received, session.config.model.dropout).to(session.device)
+
+
+def convinces(session: Session, after: Mapping[str, Tensor], received: Mapping[str, Tensor]) -> bool:
+    """Whether the architecture of a client's own logits does better than the global one, by more than chance.
+
+    Both are cut out of the same supernet and asked about half B of the validation nodes, on which no logits were
+    searched. Of the nodes that one alone gets right, its own must have more, by `BEYOND_CHANCE` standard errors of
+    their difference (McNemar, 1947).
+
+    Args:
+        session: of the client.
+        after: the supernet after the client's search.
+        received: the global one.
+    """
+    gap = session.config.dadfgas.path_gap
+    own, shared = discretised(after, gap), discretised(received, gap)
+    judged = validation_halves(session).judged
+    labels = session.graph.y[judged]
+    ours, theirs = (
+        logits_of(network(session, one, after), session)[judged].argmax(1) == labels for one in (own, shared)
+    )
+    won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
+    return won - lost > BEYOND_CHANCE * math.sqrt(won + lost)

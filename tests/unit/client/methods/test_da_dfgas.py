@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from client.methods.da_dfgas.training import validation_halves
+from client.methods.da_dfgas.networks import convinces
+from client.methods.da_dfgas.training import logits_of, validation_halves
 from client.methods.registry import client_method
 from client.session import Session
 from client.site import Site
@@ -73,7 +74,7 @@ def test_without_enough_validation_nodes_the_architecture_stays(open_session: Op
 
 
 def test_retraining_takes_the_clients_own_architecture_and_what_it_uses(open_session: Open) -> None:
-    session = open_session(**{"dadfgas.architecture-rate": 1.0})
+    session = open_session(**{"dadfgas.architecture-rate": 1.0, "dadfgas.own": "always"})
     model = initial(session)
     update = ask(session, 2, model).content.section("update")
     own = discretised({name: model[name] + change for name, change in update.items()}, 0.1)
@@ -88,9 +89,47 @@ def test_retraining_takes_the_clients_own_architecture_and_what_it_uses(open_ses
     assert shared.section("update").keys() == used_names(discretised(model, 0.1))
 
 
+def test_an_own_architecture_has_to_convince(open_session: Open) -> None:
+    """By McNemar's test, node by node, on half B; both outcomes occur among random logits."""
+    session, gap = open_session(nodes=600), 0.1
+    judged = validation_halves(session).judged.nonzero().flatten().tolist()
+    outcomes = []
+    for seed in range(60):
+        generator = torch.Generator().manual_seed(seed)
+        received, after = (
+            {
+                name: torch.randn(value.shape, generator=generator) if value.ndim else value
+                for name, value in initial(session).items()
+            }
+            for _ in range(2)
+        )
+        right = []
+        for logits in (after, received):
+            model = discrete_network(discretised(logits, gap), after, 0.0)
+            found = logits_of(model, session).argmax(1)
+            right.append([bool(found[node] == session.graph.y[node]) for node in judged])
+        won = sum(own and not shared for own, shared in zip(*right, strict=True))
+        lost = sum(shared and not own for own, shared in zip(*right, strict=True))
+        expected = won > lost and (won - lost) ** 2 / (won + lost) > 1.645**2
+        assert convinces(session, after, received) is expected
+        outcomes.append(expected)
+    assert {True, False} == set(outcomes)
+    assert not convinces(session, after, after)
+
+
+def test_what_does_not_convince_is_forgotten(open_session: Open) -> None:
+    session = open_session(**{"dadfgas.architecture-rate": 1.0})
+    model = initial(session)
+    update = ask(session, 2, model).content.section("update")
+    after = {name: model[name] + change for name, change in update.items()}
+    kept = after if convinces(session, after, model) else model
+    told = ask(session, 3, model).content.values["architecture"]
+    assert Architecture.from_json({"cells": told["cells"]}) == discretised(kept, 0.1)
+
+
 def test_under_masks_an_architecture_stays_in_the_sites_state(open_session: Open) -> None:
     secure = {"privacy.secure-aggregation": True, "aggregation.statistics": "previous"}
-    session = open_session(**{"dadfgas.architecture-rate": 1.0, **secure})
+    session = open_session(**{"dadfgas.architecture-rate": 1.0, "dadfgas.own": "always", **secure})
     method, model = client_method("da_dfgas"), initial(session)
 
     def asked(number: int, phase: str, received: Parameters) -> Content:
