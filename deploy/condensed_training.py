@@ -159,7 +159,7 @@ def show_trained(trained: TrainedOn, out: Path | None) -> None:
     console, card, graph = results(), trained.release.card, trained.release.graph
     say(
         console,
-        f"graph     {graph.num_nodes} nodes, {card.rounds} rounds of condensation, ratio {card.ratio:g}",
+        f"graph     {graph.num_nodes} nodes, rounds of condensation: {card.rounds}, ratio {card.ratio:g}",
     )
     say(console, f"model     {trained.config.model.backbone}, {fingerprint(trained.parameters)[:12]}")
     if trained.accuracies:

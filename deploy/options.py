@@ -38,7 +38,10 @@ Debug = Annotated[
 ]
 Method = Annotated[
     str | None,
-    typer.Option(help="isolated, centralised, fedavg, dance, ... [default: dance]", rich_help_panel=RUN),
+    typer.Option(
+        help="isolated, centralised, fedavg, dance, fedc4, da_dfgas or fedgc. [default: dance]",
+        rich_help_panel=RUN,
+    ),
 ]
 Data = Annotated[
     list[str] | None,
@@ -143,7 +146,9 @@ def named_options(
     if not all(source.strip() for source in sources):
         raise ConfigError("--data is empty: name a folder, a .npz graph, a public set, or pydocs")
     if method is not None and not method.strip():
-        raise ConfigError("--method is empty: use isolated, centralised, fedavg or dance")
+        raise ConfigError(
+            "--method is empty: use isolated, centralised, fedavg, dance, fedc4, da_dfgas or fedgc"
+        )
     options = {
         "method": method,
         "data.source": ";".join(sources) or None,

@@ -102,7 +102,7 @@ def _server_side(config: RunConfig) -> list[str]:
     if teaching_rounds(config) >= config.rounds:
         wrong.append(
             f"fedgc.self-training-rounds = {config.fedgc.self_training_rounds} leave none of the {config.rounds} "
-            "rounds for condensation: raise rounds, or lower them"
+            "rounds for condensation: raise rounds, or set fedgc.self-training-rounds lower"
         )
     return wrong
 

@@ -191,7 +191,7 @@ training. Every node is learned; none was copied from a client.
 | | |
 | --- | --- |
 | Ratio r | {card.ratio:g} of all clients' nodes |
-| Taken after | round {card.round}, {card.rounds} of condensation |
+| Taken after | round {card.round}; rounds of condensation: {card.rounds} |
 | Features | {card.dimension} numbers a node, {card.features} |
 | Nodes by class | {classes} |
 | Digest | `{card.digest[:16]}` |
