@@ -94,7 +94,8 @@ def test_budgets_hold_and_are_used(dance_run: Federated, kind: str) -> None:
             weights = [neighbour.weight for neighbour in pack.neighbours if neighbour.hop == hop]
             assert len(weights) <= budgets[hop]
             assert sum(weights) == pytest.approx(1, abs=1e-5)
-            assert min(weights) > 0
+            # What a core node reads is chosen before the round's steps, after which entmax may leave one of it nothing.
+            assert min(weights) > 0 or (kind == "core" and min(weights) == 0)
             largest[hop] = max(largest[hop], len(weights))
         assert len(pack.chunks) <= dance.chunk_budget
         assert sum(chunk.weight for chunk in pack.chunks) == pytest.approx(1, abs=1e-5)

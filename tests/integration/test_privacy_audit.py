@@ -263,7 +263,7 @@ def test_a_damaged_condensed_graph_is_named(
     file = tmp_path / FILE
     file.write_bytes(safetensors.torch.save(released.tensors, metadata={"fedtag": json.dumps(entries)}))
     result = invoke(file, "--data", mixed_folder, code=1)
-    assert "labels that do not fit its nodes or its 1 classes" in " ".join(result.stderr.split())
+    assert "the graph has labels outside its 1 classes" in " ".join(result.stderr.split())
     file.write_bytes(file.read_bytes()[:100])
     result = invoke(file, "--data", mixed_folder, code=1)
     assert "is no condensed graph of fedtag, or is damaged" in result.stderr
