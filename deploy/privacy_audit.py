@@ -217,7 +217,7 @@ def measured_targets(
         **population_record(people),
         "controls": [control_record(control) for control in controls],
         "targets": records,
-        "over_rounds": over_rounds,
+        **({"over_rounds": over_rounds} if audit.over_rounds else {}),
     }
 
 

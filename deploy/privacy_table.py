@@ -60,7 +60,8 @@ def show_audit(console: Console, record: Mapping[str, Any]) -> None:
 
 def show_rounds(console: Console, record: Mapping[str, Any]) -> None:
     """The strongest attack of each round that was attacked; nothing where none was."""
-    if not record["over_rounds"]:
+    rounds = record.get("over_rounds", ())
+    if not rounds:
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("round", justify="right")
@@ -68,7 +69,7 @@ def show_rounds(console: Console, record: Mapping[str, Any]) -> None:
     table.add_column("strongest attack", no_wrap=True)
     for name in ("AUC", "95% interval", "test accuracy"):
         table.add_column(name, justify="right", no_wrap=True)
-    for one in record["over_rounds"]:
+    for one in rounds:
         for target in one["targets"]:
             best = strongest_on_first(target)
             table.add_row(

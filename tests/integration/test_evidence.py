@@ -87,6 +87,7 @@ def test_budgets_hold_and_are_used(dance_run: Federated, kind: str) -> None:
     dance = dance_run.config.dance
     budgets = {0: 1, 1: dance.one_hop_budget, 2: dance.two_hop_budget}
     largest = dict.fromkeys([*budgets, "chunks"], 0)
+    nothing = everything = 0
     for _, pack in all_packs(dance_run):
         if pack.kind != kind:
             continue
@@ -94,13 +95,17 @@ def test_budgets_hold_and_are_used(dance_run: Federated, kind: str) -> None:
             weights = [neighbour.weight for neighbour in pack.neighbours if neighbour.hop == hop]
             assert len(weights) <= budgets[hop]
             assert sum(weights) == pytest.approx(1, abs=1e-5)
-            # What a core node reads is chosen before the round's steps, after which entmax may leave one of it nothing.
-            assert min(weights) > 0 or (kind == "core" and min(weights) == 0)
+            assert min(weights) >= 0
+            nothing += weights.count(0)
+            everything += len(weights)
             largest[hop] = max(largest[hop], len(weights))
         assert len(pack.chunks) <= dance.chunk_budget
         assert sum(chunk.weight for chunk in pack.chunks) == pytest.approx(1, abs=1e-5)
         largest["chunks"] = max(largest["chunks"], len(pack.chunks))
     assert largest == {**budgets, "chunks": dance.chunk_budget}
+    # A core node's neighbours are chosen before the round's steps and weighed after them, when entmax may leave one of
+    # them nothing; where both are done at once, every chosen neighbour has a weight.
+    assert nothing <= (everything // 100 if kind == "core" else 0)
 
 
 def test_neighbours_are_at_their_distance(dance_run: Federated) -> None:
