@@ -212,6 +212,15 @@ class Notes:
         return any(text in note for note in self.texts)
 
 
+def unhurried(told: Instruction) -> Instruction:
+    """The instruction without a limit on training: a deadline that is short for lost replies alone ends nobody's.
+
+    How many steps fit into a tenth of a second depends on what else the machine does.
+    """
+    values = {key: value for key, value in told.content.values.items() if key != "training_seconds"}
+    return replace(told, content=replace(told.content, values=values))
+
+
 class MeddlingGrid(InProcessGrid):
     """A grid in which somebody reads and changes what passes, and whose nodes come and go.
 
@@ -248,9 +257,7 @@ class MeddlingGrid(InProcessGrid):
     def _exchange(self, message: Message) -> str:
         client = self.clients[message.metadata.dst_node_id]
         told = decode_instruction(message.content)
-        # A short deadline here is for lost replies and must not end anybody's training.
-        values = {key: value for key, value in told.content.values.items() if key != "training_seconds"}
-        told = replace(told, content=replace(told.content, values=values))
+        told = unhurried(told)
         if self.tell is not None:
             told = self.tell(client, told)
         message.content = encode(told)

@@ -46,8 +46,6 @@ SETTINGS: dict[str, object] = {
     "exchange.quorum": 0.5,
     "exchange.retries": 0,
     "exchange.poll": 0.001,
-    "exchange.deadline": 0.2,
-    "exchange.first-deadline": 0.2,
 }
 
 # What is shown depends on the model, so that nodes go out in every round.

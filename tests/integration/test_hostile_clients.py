@@ -17,12 +17,13 @@ from client.session import Session
 from client.site import Site
 from common.config import RunConfig
 from common.models.parameters import fingerprint
-from common.wire.codec import decode_reply, encode, pack
+from common.wire.codec import decode_instruction, decode_reply, encode, pack
 from common.wire.records import Letter, Reply
 from deploy.inprocess import InProcessGrid
 from server.progress import LineProgress
 from server.rounds import Rounds
 from server.tracking.run_directory import RunDirectory
+from tests.integration.conftest import unhurried
 
 HONEST = 9
 HOSTILE_NODE = 2 + HONEST
@@ -56,6 +57,8 @@ class HostileGrid(InProcessGrid):
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         sent = list(messages)
+        for message in sent:
+            message.content = encode(unhurried(decode_instruction(message.content)))
         keys = super().push_messages(sent)
         for key, instruction in zip(keys, sent, strict=True):
             if self.attack is None or instruction.metadata.dst_node_id != HOSTILE_NODE:

@@ -50,8 +50,6 @@ SETTINGS: dict[str, Any] = {
     "exchange.quorum": 0.5,
     "exchange.retries": 0,
     "exchange.poll": 0.001,
-    "exchange.deadline": 0.2,
-    "exchange.first-deadline": 0.2,
 }
 # Names of ways, so that what needs TenSEAL is skipped by its name where it is not installed.
 WAYS = ("summed", "homomorphic")
