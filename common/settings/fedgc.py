@@ -26,8 +26,9 @@ class FedGCConfig(Section):
         3, description="least foreign neighbours over which a node gets a sum; others go without"
     )
     bottleneck: bool = Field(
-        True,
-        description="features are transformed so that they tell the self-trained model enough, and little else",
+        False,
+        description="features are transformed so that they tell the self-trained model enough, and little else; off, "
+        "since validation is better without, and attacks tell no more of the graph",
     )
     compression: NonNegative = Field(
         5e-4, description="gamma: weight of the divergence of transformed features from noise"

@@ -152,9 +152,8 @@ def test_validation_and_test_labels_never_reach_training(
 ) -> None:
     config = finished.config
     aware = config.aggregation.weights == "distribution-aware" or config.method == "da_dfgas"
-    # Validation decides when condensation ends, and which transformed features stay; test labels still do not.
+    # Validation decides when condensation ends; test labels still do not.
     aware = aware or config.condenser.name in ("gcond", "gcond-x", "doscond", "sfgc")
-    aware = aware or (config.method == "fedgc" and config.fedgc.bottleneck)
     # Weights that look at validation accuracies move the model of round 2, and an architecture is searched on
     # validation nodes; test labels still do nothing.
     other = federate(method, flipped(TEST) if aware else flipped(VAL, TEST))

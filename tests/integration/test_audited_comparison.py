@@ -35,10 +35,9 @@ fedgc.bottleneck-epochs = 3
 fedgc.model-steps = 20
 [[rows]]
 name = "off"
-settings = { fedgc.bottleneck = false }
 [[rows]]
 name = "gamma 0.1"
-settings = { fedgc.compression = 0.1 }
+settings = { fedgc.bottleneck = true, fedgc.compression = 0.1 }
 """
 
 

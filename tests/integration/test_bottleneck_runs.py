@@ -34,6 +34,7 @@ SETTINGS: dict[str, Any] = {
     "fedgc.steps": 2,
     "fedgc.model-steps": 5,
     "fedgc.fine-tune-steps": 2,
+    "fedgc.bottleneck": True,
     "fedgc.bottleneck-epochs": 5,
     "exchange.poll": 0.001,
 }

@@ -74,7 +74,6 @@ def run(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable
         "fedgc.min-neighbours": 2,
         "fedgc.self-training-rounds": 2,
         "fedgc.confidence": 0.5,
-        "fedgc.bottleneck": False,
         "fedgc.links": "learned",
         "fedgc.steps": 4,
         "fedgc.model-steps": 20,

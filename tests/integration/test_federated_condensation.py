@@ -31,7 +31,6 @@ SETTINGS: Settings = {
     "method": "fedgc",
     "rounds": 5,
     "fedgc.self-training-rounds": 2,
-    "fedgc.bottleneck": False,
     "fedgc.confidence": 0.4,
     "fedgc.hidden": 6,
     "fedgc.links": "learned",

@@ -42,7 +42,6 @@ SETTINGS: dict[str, Any] = {
     "ratio": 0.1,
     "model.hidden": 8,
     "fedgc.self-training-rounds": 1,
-    "fedgc.bottleneck": False,
     "fedgc.hidden": 8,
     "fedgc.steps": 1,
     "fedgc.model-steps": 2,

@@ -164,7 +164,6 @@ def condensed_run(mixed_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
     arguments = ["simulate", "--method", "fedgc", "--data", str(mixed_folder), "--clients", "2"]
     settings = [
         "fedgc.self-training-rounds=8",
-        "fedgc.bottleneck=false",
         "fedgc.confidence=0.5",
         "fedgc.exchange=summed",
         "train.epochs=10",

@@ -50,6 +50,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable
         "train.epochs": 5,
         "fedgc.self-training-rounds": 2,
         "fedgc.confidence": 0.5,
+        "fedgc.bottleneck": True,
         "fedgc.bottleneck-epochs": 5,
         "fedgc.links": "learned",
         "fedgc.model-steps": 20,

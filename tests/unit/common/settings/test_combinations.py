@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[Settings, str, Settings]] = {
     "no round left for condensation": (
         {"method": "fedgc", "rounds": 5, "fedgc.self-training-rounds": 5},
         "fedgc.self-training-rounds = 5 leave none of the 5 rounds for condensation",
-        {"fedgc.self-training": False, "fedgc.bottleneck": False},
+        {"fedgc.self-training": False},
     ),
     "features of test nodes in training": (
         {"method": "fedgc", "fedgc.exchange": "summed", "train.inductive": True},

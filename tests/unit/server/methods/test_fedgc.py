@@ -29,7 +29,7 @@ def config(**changes: Any) -> RunConfig:
     base = {"method": "fedgc", "rounds": 6, "model.hidden": 6, "fedgc.hidden": HIDDEN, "ratio": 0.1}
     base |= {"fedgc.links": "learned"}
     return RunConfig.from_flat(
-        {**base, "fedgc.bottleneck": False, "fedgc.self-training-rounds": 2, "fedgc.model-steps": 3, **own}
+        {**base, "fedgc.self-training-rounds": 2, "fedgc.model-steps": 3, **own}
     )
 
 
