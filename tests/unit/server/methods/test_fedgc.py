@@ -28,9 +28,7 @@ def config(**changes: Any) -> RunConfig:
     own = {name.replace("__", ".").replace("_", "-"): value for name, value in changes.items()}
     base = {"method": "fedgc", "rounds": 6, "model.hidden": 6, "fedgc.hidden": HIDDEN, "ratio": 0.1}
     base |= {"fedgc.links": "learned"}
-    return RunConfig.from_flat(
-        {**base, "fedgc.self-training-rounds": 2, "fedgc.model-steps": 3, **own}
-    )
+    return RunConfig.from_flat({**base, "fedgc.self-training-rounds": 2, "fedgc.model-steps": 3, **own})
 
 
 def sums(trained: list[int], seed: int = 0, nodes: int = 100) -> Sums:
