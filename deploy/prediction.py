@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ from client.simulated import cache_folder
 from client.site import Site, name_of
 from client.text.encoder import Encoder
 from client.train.threads import limited_threads
-from common.errors import ConfigError, DataError, RunError
+from common.errors import ConfigError, DataError, RunError, WireError
+from common.models.supernet.architecture import Architecture
+from common.models.supernet.stages import OWN, SHARED
 from deploy.console import results, say
 from deploy.display import display
 from deploy.simulation import check_device
@@ -61,6 +64,7 @@ def predict(
     device: str = "auto",
     evidence: bool = True,
     name: str | None = None,
+    architecture: Path | None = None,
     debug: bool = False,
 ) -> Predicted:
     """Predictions for every node of a folder; only the cache of encoded texts is written.
@@ -72,12 +76,13 @@ def predict(
         device: auto, cpu, cuda, ...
         evidence: also what each prediction rests on, where the method selects texts.
         name: of the site in the run, by which large neighbourhoods are sampled; the folder's own where None.
+        architecture: file with a site's own; that of the federation where None.
         debug: show more of the log.
 
     Raises:
         RunError: there is no released model, or it cannot be used.
         DataError: the folder breaks the contract, or the model was made for other classes or features.
-        ConfigError: no such device, or a name that a site cannot have.
+        ConfigError: no such device, a name that a site cannot have, or an architecture that has no place or is none.
     """
     check_device(device)
     release = read_release(RunDirectory.open_release(run))
@@ -88,6 +93,11 @@ def predict(
             f"the way of scoring '{card.scoring}' in {run / 'model.json'} is none of {', '.join(paths)}; "
             "restore the file from the run"
         )
+    own = None if architecture is None else read_architecture(architecture, paths)
+    if card.scoring == OWN or own is not None:
+        # Whoever has no architecture of its own predicts by that of all.
+        card = card.model_copy(update={"scoring": SHARED if own is None else OWN})
+        release = replace(release, card=card)
     called = name if name is not None else name_of(folder)
     with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace, display(debug) as shown:
         site = Site(called, folder, Path(workspace), cache or cache_folder(), device)
@@ -99,10 +109,29 @@ def predict(
                 f"{folder}: features have {dimension} numbers a node, but the model reads {card.dimension}; "
                 "use the features or the encoder that the model was trained with."
             )
-        released = ReleasedModel(release.parameters, card.round, card.scoring)
+        released = ReleasedModel(release.parameters, card.round, card.scoring, own)
         with limited_threads(session.local_graph.x.numel()):
             prediction = client_method_of(config).predict(released, session, evidence)
         return Predicted(release, session.data, prediction, facts_of(release, session))
+
+
+def read_architecture(file: Path, paths: Sequence[str]) -> Architecture:
+    """A site's own architecture, for a model whose ways of scoring are `paths`.
+
+    Raises:
+        ConfigError: the model has one architecture for all, or the file has none.
+    """
+    if OWN not in paths:
+        raise ConfigError(
+            "--architecture is for models of da_dfgas whose sites have architectures of their own: leave it out"
+        )
+    try:
+        return Architecture.from_json(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError, WireError) as error:
+        raise ConfigError(
+            f"--architecture {file} cannot be read: {error}; give a file of architectures/ in the run directory, or of "
+            "the site's state"
+        ) from error
 
 
 def check_features(session: Session, wanted: str) -> None:

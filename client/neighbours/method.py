@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from client.methods.registry import ClientMethod, client_method
@@ -43,9 +44,7 @@ class Mending:
         model = {
             name: value for name, value in released.parameters.items() if not name.startswith(f"{GENERATOR}/")
         }
-        prediction = self.method.predict(
-            ReleasedModel(model, released.round, released.path), session, evidence
-        )
+        prediction = self.method.predict(replace(released, parameters=model), session, evidence)
         return Prediction(prediction.logits[: session.local_graph.num_nodes], prediction.packs)
 
     def _generate(self, instruction: Instruction, session: Session) -> Content:

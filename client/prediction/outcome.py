@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from client.evidence.packs import EvidencePack
 from common.errors import RunError
 from common.models.parameters import load_parameters
+from common.models.supernet.architecture import Architecture
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -24,11 +25,13 @@ class ReleasedModel:
         parameters: of the model.
         round: after which they were taken.
         path: the way of scoring that validation chose; it is the one that predicts.
+        architecture: of the network that predicts; None: the one that the parameters give.
     """
 
     parameters: Mapping[str, Tensor]
     round: int
     path: str
+    architecture: Architecture | None = None
 
 
 @dataclass(frozen=True)

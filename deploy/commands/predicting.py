@@ -42,6 +42,14 @@ def predict(
             "sampled. [default: the folder's]"
         ),
     ] = None,
+    architecture: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Of da_dfgas, a site's own: RUN_DIR/architectures/SITE.json, or the one in its state. [default: the "
+            "federation's]",
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Predict the class of every node of a folder, with evidence.
@@ -58,6 +66,6 @@ def predict(
     from deploy import prediction
 
     prediction.check_out(out, folder)
-    predicted = prediction.predict(run, folder, cache, device, evidence, name, debug)
+    predicted = prediction.predict(run, folder, cache, device, evidence, name, architecture, debug)
     prediction.write_predictions(predicted, out)
     prediction.show_predictions(predicted, out)

@@ -16,7 +16,7 @@ from common.models.supernet.discretisation import discretised
 from common.models.supernet.documents import documents
 from common.models.supernet.logits import is_architecture
 from common.models.supernet.network import always_used, used_names
-from common.models.supernet.stages import Stages, architecture_entropy, is_stable
+from common.models.supernet.stages import OWN, SHARED, SUPERNET, Stages, architecture_entropy, is_stable
 from common.models.supernet.supernet import initial_supernet
 from common.secure.phases import USE
 from common.wire.records import Content, Reply, prefixed
@@ -66,8 +66,8 @@ class DaDfgas(FedAvg):
     def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
         settings = config.dadfgas
         if not settings.personal:
-            return "supernet", "shared"
-        return ("supernet", "own", "shared") if settings.scoring == "auto" else ("supernet", settings.scoring)
+            return SUPERNET, SHARED
+        return (SUPERNET, OWN, SHARED) if settings.scoring == "auto" else (SUPERNET, settings.scoring)
 
     def initial(self, agreement: Agreement, config: RunConfig) -> Parameters:
         return parameters_of(initial_supernet(config, agreement.dimension, len(agreement.classes)))

@@ -7,11 +7,17 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as parquet
+import pytest
 import torch
+from click.testing import Result
+from safetensors.torch import load_file
+from typer.testing import CliRunner
 
 from common.models.supernet.architecture import Architecture
 from common.models.supernet.discretisation import discretised
 from common.wire.records import Content
+from deploy.cli import app
 from server.report.page import write_report
 
 if TYPE_CHECKING:
@@ -67,3 +73,62 @@ def test_the_same_seed_finds_the_same_architectures_and_the_report_shows_them(
     for client in told_architectures(runs[0]):
         drawn = (runs[0].place / "run" / "architectures" / f"{client}.svg").read_text().strip()
         assert drawn in page
+
+
+def fedtag(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_a_site_predicts_by_its_own_architecture_as_it_was_scored(tiny: Tiny, tmp_path: Path) -> None:
+    run = tiny({**SETTINGS, "evaluation.every": 1})
+    assert run.summary is not None
+    released, told = run.place / "run", told_architectures(run)
+    shared = discretised(Content(load_file(released / "model.safetensors")).tensors, 0.1)
+    assert any(Architecture.from_json(one) != shared for one in told.values())
+    right = {True: 0, False: 0}
+    for session in run.sessions:
+        name, folder = session.site.name, session.site.folder
+        for own in (True, False):
+            out = tmp_path / f"{name}-{own}.parquet"
+            file = released / "architectures" / f"{name}.json"
+            result = fedtag(
+                "predict", released, folder, "--out", out, *(["--architecture", file] if own else [])
+            )
+            assert result.exit_code == 0, result.stderr
+            table = parquet.read_table(out)
+            assert set(table["scoring"].to_pylist()) == {"own" if own else "shared"}
+            rows = zip(*(table[key].to_pylist() for key in ("prediction", "label", "split")), strict=True)
+            right[own] += sum(said == label for said, label, split in rows if split == "test")
+    nodes = sum(session.sizes["test_nodes"] for session in run.sessions)
+    assert right[True] / nodes == pytest.approx(run.summary.test_accuracy)
+    assert right[True] != right[False]
+
+
+def test_architectures_that_predict_nothing_are_refused(tiny: Tiny, tmp_path: Path) -> None:
+    own, one = tiny(SETTINGS), tiny({**SETTINGS, "dadfgas.personal": False})
+    file = own.place / "run" / "architectures" / "site-0.json"
+
+    def refused(run: Tried, architecture: Path) -> str:
+        out = tmp_path / "predictions.parquet"
+        result = fedtag(
+            "predict",
+            run.place / "run",
+            run.sessions[0].site.folder,
+            "--out",
+            out,
+            "--architecture",
+            architecture,
+        )
+        assert result.exit_code in (1, 2)
+        assert not out.exists()
+        assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+        return result.stderr
+
+    assert "sites have architectures of their own" in refused(one, file)
+    assert "cannot be read" in refused(own, tmp_path / "none.json")
+    told = json.loads(file.read_text())
+    for broken in ("[", "[" * 100_000, "{}", json.dumps({**told, "cells": [{}]}), "\0"):
+        (tmp_path / "broken.json").write_text(broken)
+        assert "cannot be read" in refused(own, tmp_path / "broken.json")
+    (tmp_path / "two.json").write_text(json.dumps({**told, "cells": told["cells"] * 2}))
+    assert "has 2 cells, and the model 1" in refused(own, tmp_path / "two.json")

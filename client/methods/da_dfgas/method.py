@@ -19,12 +19,13 @@ from client.methods.da_dfgas.training import logits_of, train_network, validatio
 from client.prediction.outcome import Prediction, load_released
 from client.train.scoring import score_tensors
 from client.train.statistics import client_statistics
+from common.errors import RunError
 from common.models.parameters import difference, fingerprint, load_parameters, parameters_of
 from common.models.supernet.architecture import Architecture
 from common.models.supernet.documents import documents, is_told
 from common.models.supernet.logits import is_architecture
 from common.models.supernet.network import parameter_count, used_names
-from common.models.supernet.stages import Stages
+from common.models.supernet.stages import OWN, SHARED, SUPERNET, Stages
 from common.models.supernet.supernet import Supernet, initial_supernet
 from common.scores import tally
 from common.secure.phases import USE
@@ -73,11 +74,20 @@ class DaDfgas:
         return Content(tensors, values)
 
     def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
-        """By the released weights in the architecture of the released logits, or as the supernet that they are."""
+        """By the released weights in a given architecture or that of the released logits, or as the supernet itself.
+
+        Raises:
+            RunError: the released supernet has no such network.
+        """
         supernet = load_released(_fresh(session), released)
-        if released.path == "supernet":
+        if released.path == SUPERNET:
             return Prediction(logits_of(supernet, session))
-        architecture = shared_architecture(session, released.parameters)
+        architecture = released.architecture or shared_architecture(session, released.parameters)
+        if len(architecture.cells) != session.config.dadfgas.cells:
+            raise RunError(
+                f"the architecture has {len(architecture.cells)} cells, and the model {session.config.dadfgas.cells}: "
+                "take one of the run that the model is from"
+            )
         return Prediction(logits_of(network(session, architecture, released.parameters), session))
 
 
@@ -124,14 +134,14 @@ class Work:
         content = self.instruction.content
         scored = content.section("searched") or content.section("average") or self.start
         if self.stages.searches(self.instruction.round - 1):
-            return self._counts("supernet", self._supernet(scored))
+            return self._counts(SUPERNET, self._supernet(scored))
         found: dict[str, Tensor] = {}
         if self.config.dadfgas.personal:
             own = own_architecture(self.session, self.start)
-            found |= self._counts("own", network(self.session, own, scored))
-        if not self.config.dadfgas.personal or self.config.dadfgas.scoring != "own":
+            found |= self._counts(OWN, network(self.session, own, scored))
+        if not self.config.dadfgas.personal or self.config.dadfgas.scoring != OWN:
             shared = shared_architecture(self.session, self.start)
-            found |= self._counts("shared", network(self.session, shared, scored))
+            found |= self._counts(SHARED, network(self.session, shared, scored))
         return found
 
     def train(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

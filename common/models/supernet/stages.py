@@ -11,6 +11,9 @@ from torch import Tensor
 from common.config import RunConfig
 from common.models.supernet.logits import cell_logits, layer_weights
 
+SUPERNET, OWN, SHARED = "supernet", "own", "shared"
+"""Ways of scoring: of the search's supernet, then of each client's own architecture and of that of all."""
+
 STABLE_ROUNDS = 5
 """Changes of the entropy over so many rounds decide whether it is stable."""
 
