@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import torch
@@ -45,6 +46,7 @@ class Session:
         config: of the run.
         work: told about long work: what is done, how much of it, of how much.
         classes: those of a model that is to predict, where the folder may have neither labels nor classes.
+        past: folder of what the site made in its runs, of which a prediction reads what others added.
     """
 
     def __init__(
@@ -53,10 +55,12 @@ class Session:
         config: RunConfig,
         work: Callable[[str, int, int], None] | None = None,
         classes: Sequence[str] | None = None,
+        past: Path | None = None,
     ) -> None:
         self.site = site
         self.work = work
         self.classes = classes
+        self.past = past
         self.config = config
         self.timings: dict[str, float] = {}
         self.encoded: dict[str, int] = {"chunks": 0, "tokens": 0}

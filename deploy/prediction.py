@@ -65,6 +65,7 @@ def predict(
     evidence: bool = True,
     name: str | None = None,
     architecture: Path | None = None,
+    workspace: Path | None = None,
     debug: bool = False,
 ) -> Predicted:
     """Predictions for every node of a folder; only the cache of encoded texts is written.
@@ -77,12 +78,14 @@ def predict(
         evidence: also what each prediction rests on, where the method selects texts.
         name: of the site in the run, by which large neighbourhoods are sampled; the folder's own where None.
         architecture: file with a site's own; that of the federation where None.
+        workspace: of the site in the run, where features lie that others added to; its own nodes alone add where None.
         debug: show more of the log.
 
     Raises:
         RunError: there is no released model, or it cannot be used.
         DataError: the folder breaks the contract, or the model was made for other classes or features.
-        ConfigError: no such device, a name that a site cannot have, or an architecture that has no place or is none.
+        ConfigError: no such device, a name that a site cannot have, or an architecture or workspace that has no place
+            or is none.
     """
     check_device(device)
     release = read_release(RunDirectory.open_release(run))
@@ -98,10 +101,13 @@ def predict(
         # Whoever has no architecture of its own predicts by that of all.
         card = card.model_copy(update={"scoring": SHARED if own is None else OWN})
         release = replace(release, card=card)
+    if workspace is not None and (config.method != "fedgc" or config.fedgc.exchange == "off"):
+        raise ConfigError("--workspace is for models of fedgc with an exchange of features: leave it out")
     called = name if name is not None else name_of(folder)
-    with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace, display(debug) as shown:
-        site = Site(called, folder, Path(workspace), cache or cache_folder(), device)
-        session = Session(site, config, shown.work(called), card.classes)
+    with tempfile.TemporaryDirectory(prefix="fedtag-") as made, display(debug) as shown:
+        site = Site(called, folder, Path(made), cache or cache_folder(), device)
+        past = None if workspace is None else replace(site, workspace=workspace).state
+        session = Session(site, config, shown.work(called), card.classes, past)
         check_features(session, card.features)
         dimension = session.local_graph.x.shape[1]
         if dimension != card.dimension:

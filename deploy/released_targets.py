@@ -11,7 +11,7 @@ from torch import Tensor
 
 from client.attacks.population import Population
 from client.attacks.targets import Target, released, trained_on_condensed
-from client.methods.fedgc.exchange import exchanged, kept_exchange
+from client.methods.fedgc.features import exchanged, kept_exchange
 from client.methods.fedgc.preparation import Prepared, kept_preparation, received_teacher
 from client.methods.registry import client_method
 from client.prediction.outcome import ReleasedModel

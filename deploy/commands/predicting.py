@@ -50,6 +50,13 @@ def predict(
             "federation's]",
         ),
     ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of fedgc with an exchange: the site's workspace in the run (RUN_DIR/sites/SITE of a simulation), "
+            "where the features lie that other sites added to. [default: only the folder's own nodes add]"
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Predict the class of every node of a folder, with evidence.
@@ -66,6 +73,6 @@ def predict(
     from deploy import prediction
 
     prediction.check_out(out, folder)
-    predicted = prediction.predict(run, folder, cache, device, evidence, name, architecture, debug)
+    predicted = prediction.predict(run, folder, cache, device, evidence, name, architecture, workspace, debug)
     prediction.write_predictions(predicted, out)
     prediction.show_predictions(predicted, out)

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as parquet
 import pytest
 import torch
 from flwr.app import Error, Message
+from typer.testing import CliRunner
 
 from client.data.sites import site_graphs
 from client.data.text_graph import TextGraph, canonical_edges
@@ -28,6 +30,7 @@ from common.secure.identity import Identity
 from common.secure.letters import STAMP_BYTES, letter_stamp, opened_letter
 from common.wire.codec import decode_instruction, decode_reply, encode
 from common.wire.records import Instruction, Reply
+from deploy.cli import app
 from deploy.inprocess import InProcessGrid
 from server.progress import LineProgress
 from server.rounds import Rounds
@@ -423,3 +426,40 @@ def test_off_is_off(world: World) -> None:
     assert not run.features()
     assert not (run.directory.path / "neighbours.json").exists()
     assert not any(reply.phase.startswith("neighbours") for reply in run.grid.seen)
+
+
+def test_a_site_predicts_with_what_others_added_to_its_features(
+    world: World, runs: dict[str, Run], tmp_path: Path
+) -> None:
+    run = run_of(world, runs, "summed")
+    out = run.directory.path
+
+    def right(name: str, *options: object) -> int:
+        file = tmp_path / f"{name}.parquet"
+        arguments = ["predict", out, world.sites[name], "--out", file, *options]
+        result = CliRunner().invoke(app, [str(one) for one in arguments])
+        assert result.exit_code == 0, result.output
+        table = parquet.read_table(file, columns=["prediction", "label", "split"]).to_pylist()
+        return sum(row["prediction"] == row["label"] for row in table if row["split"] == "test")
+
+    workspaces = {session.site.name: session.site.workspace for session in run.sessions}
+    found = sum(right(name, "--workspace", workspaces[name]) for name in world.sites)
+    tested = sum(session.sizes["test_nodes"] for session in run.sessions)
+    assert found / tested == pytest.approx(json.loads((out / "summary.json").read_text())["test_accuracy"])
+    first = next(iter(world.sites))
+    for name, workspace, said in (
+        (first, tmp_path, "has no features of an exchange"),
+        (first, workspaces[list(world.sites)[-1]], "but the folder has"),
+    ):
+        arguments = [
+            "predict",
+            out,
+            world.sites[name],
+            "--out",
+            tmp_path / "no.parquet",
+            "--workspace",
+            workspace,
+        ]
+        result = CliRunner().invoke(app, [str(one) for one in arguments])
+        assert (result.exit_code, said in result.output.replace("\n", " ")) == (2, True), result.output
+        assert not (tmp_path / "no.parquet").exists()

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from client.condense.neighbour_sums import Propagation
 from client.methods.fedgc.bundles import Bundle, Crossings, asked, check_requests
 from client.methods.fedgc.ciphers import Cipher, Homomorphic, Masks
-from client.state import Remembered, StateStore, newest_kept
+from client.state import Remembered, StateStore
 from common.errors import WireError
 from common.neighbour_parts import (
     AGAIN_PHASE,
@@ -50,37 +49,9 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("fedtag")
 
 NAME = "exchanged"
+"""Of the features after the exchange, among what a site keeps."""
+
 KEY_FILE = "neighbours.key"
-
-
-def exchanged(session: Session) -> Float[Tensor, "nodes dim"]:
-    """The features after the exchange: X itself where there is none, ÂX with what came of the others' nodes.
-
-    A site that was not there when sums came, and one that predicts outside of a run, has ÂX of its own nodes.
-    """
-    if session.config.fedgc.exchange == "off":
-        return session.graph.x
-    return session.kept(NAME, lambda: _restored(session))
-
-
-def _restored(session: Session) -> Tensor:
-    if not session.responds:
-        return Exchange(session).alone()
-    return (
-        session.derived(NAME, lambda: Remembered({"x": Exchange(session).alone()}, {}))
-        .tensors["x"]
-        .to(session.device)
-    )
-
-
-def kept_exchange(state: Path) -> Tensor | None:
-    """The features after the exchange as a site has kept them of its newest run with one; None without.
-
-    Args:
-        state: folder of the site.
-    """
-    kept = newest_kept(state, NAME)
-    return None if kept is None else kept.tensors["x"]
 
 
 def take_part(instruction: Instruction, session: Session) -> Content:

@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from client.condense.class_sums import feature_sums, gradient_sums, told_counts
 from client.condense.synthetic.sampling import ClassSampler
-from client.methods.fedgc.exchange import exchanged, take_part
+from client.methods.fedgc.exchange import take_part
+from client.methods.fedgc.features import exchanged
 from client.methods.fedgc.preparation import (
     Prepared,
     prepared,

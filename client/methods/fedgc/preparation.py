@@ -13,7 +13,7 @@ from torch import Tensor
 from client.condense import bottleneck
 from client.condense.pseudo_labels import with_pseudo_labels
 from client.data.shadow_nodes import outside_splits, shadow_half
-from client.methods.fedgc.exchange import exchanged
+from client.methods.fedgc.features import exchanged
 from client.state import Remembered, newest_kept
 from common.errors import ProtocolError
 from common.fedgc import TEACHER, initial_teacher

@@ -1,0 +1,65 @@
+"""The features that a client of FedGC has after the exchange, in a run and after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtyping import Float
+from torch import Tensor
+
+from client.methods.fedgc.exchange import NAME, Exchange
+from client.state import Remembered, newest_kept
+from common.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from client.session import Session
+
+
+def exchanged(session: Session) -> Float[Tensor, "nodes dim"]:
+    """The features after the exchange: X itself where there is none, ÂX with what came of the others' nodes.
+
+    A site that was not there when sums came, and one that predicts without what it kept of a run, has ÂX of its own
+    nodes.
+
+    Raises:
+        DataError: the folder has kept none, or those of other nodes.
+    """
+    if session.config.fedgc.exchange == "off":
+        return session.graph.x
+    return session.kept(NAME, lambda: _restored(session))
+
+
+def _restored(session: Session) -> Tensor:
+    if not session.responds:
+        return Exchange(session).alone() if session.past is None else _of_past(session.past, session)
+    return (
+        session.derived(NAME, lambda: Remembered({"x": Exchange(session).alone()}, {}))
+        .tensors["x"]
+        .to(session.device)
+    )
+
+
+def _of_past(state: Path, session: Session) -> Tensor:
+    kept, wanted = kept_exchange(state), tuple(session.graph.x.shape)
+    if kept is None:
+        raise DataError(
+            f"{state} has no features of an exchange: give the workspace that the site had in the run, or none"
+        )
+    if tuple(kept.shape) != wanted:
+        raise DataError(
+            f"{state} has features of {tuple(kept.shape)} (nodes, numbers), but the folder has {wanted}: give the "
+            "folder with which the run was made, or no workspace"
+        )
+    return kept.to(session.device)
+
+
+def kept_exchange(state: Path) -> Tensor | None:
+    """The features after the exchange as a site has kept them of its newest run with one; None without.
+
+    Args:
+        state: folder of the site.
+    """
+    kept = newest_kept(state, NAME)
+    return None if kept is None else kept.tensors["x"]
