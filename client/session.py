@@ -247,15 +247,15 @@ class Session:
             store.keep(name, found)
         return found
 
-    def remembered(self) -> Remembered | None:
-        """What the method saved before this step."""
+    def remembered(self, part: str = "") -> Remembered | None:
+        """What was saved before this step: by the method, or under the name of a part."""
         instruction = self._current()
-        return StateStore(self.site.state, instruction.run).load_before(instruction.step)
+        return StateStore(self.site.state, instruction.run, part).load_before(instruction.step)
 
-    def remember(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        """Save what the method needs at a later step."""
+    def remember(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any], part: str = "") -> None:
+        """Save what is needed at a later step: by the method, or under the name of a part."""
         instruction = self._current()
-        StateStore(self.site.state, instruction.run).save(
+        StateStore(self.site.state, instruction.run, part).save(
             instruction.round, instruction.step, tensors, values
         )
 

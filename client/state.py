@@ -17,7 +17,7 @@ from torch import Tensor
 from common.errors import RunError
 
 RUN = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
-FILE = re.compile(r"round-(\d+)-step-(\d+)\.safetensors")
+FILE = re.compile(r"(.*)round-(\d+)-step-(\d+)\.safetensors")
 KEPT_ROUNDS = 2
 KEPT_RUNS = 4
 
@@ -41,15 +41,18 @@ class StateStore:
     Args:
         folder: the site's state folder.
         run: the run's identifier; the states of different runs never meet.
+        part: name of the snapshots, where something is saved at other steps than the method's own state, which has
+            none; the two never meet.
     """
 
-    def __init__(self, folder: Path, run: str) -> None:
+    def __init__(self, folder: Path, run: str, part: str = "") -> None:
         # The server chooses the identifier, and it becomes the name of a folder beside which old ones are removed.
         if not RUN.fullmatch(run):
             raise RunError(
                 f"run {run[:80]!r} is no identifier: 1 to 64 letters, digits or hyphens are allowed"
             )
         self.folder = folder / run
+        self.prefix = f"{part}-" if part else ""
 
     def load_before(self, step: int) -> Remembered | None:
         """The newest snapshot saved before `step`; None if there is none.
@@ -70,7 +73,7 @@ class StateStore:
         Raises:
             OSError: it cannot be written; the earlier snapshots stay.
         """
-        path = self.folder / f"round-{round_number:05d}-step-{step:06d}.safetensors"
+        path = self.folder / f"{self.prefix}round-{round_number:05d}-step-{step:06d}.safetensors"
         self._write(path, tensors, values)
         old = sorted(entry for entry in self._entries() if entry[0] < round_number - KEPT_ROUNDS)
         aborted = [entry for entry in self._entries() if entry[1] > step]
@@ -117,7 +120,11 @@ class StateStore:
 
     def _entries(self) -> list[tuple[int, int, Path]]:
         matches = ((FILE.fullmatch(path.name), path) for path in self.folder.glob("*.safetensors"))
-        return [(int(match[1]), int(match[2]), path) for match, path in matches if match]
+        return [
+            (int(match[2]), int(match[3]), path)
+            for match, path in matches
+            if match and match[1] == self.prefix
+        ]
 
     def _forget_old_runs(self) -> None:
         runs = sorted(

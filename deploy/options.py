@@ -59,8 +59,8 @@ Ratio = Annotated[
 Condenser = Annotated[
     str | None,
     typer.Option(
-        help="What fedavg trains on instead of clients' graphs: gcond, gcond-x, doscond, sfgc, random, herding, "
-        "k-center or coarsening. [default: none]",
+        help="What fedavg and da_dfgas train on instead of clients' graphs: gcond, gcond-x, doscond, sfgc, random, "
+        "herding, k-center, coarsening or dance-core. [default: none]",
         rich_help_panel=RUN,
     ),
 ]

@@ -66,6 +66,7 @@ def select_core(
     pseudo_share: float = 0.0,
     surprise: Float[Tensor, " nodes"] | None = None,
     pace: float = 1.0,
+    hidden: Bool[Tensor, " nodes"] | None = None,
 ) -> Core:
     """Chooses the core under a node budget, in proportion to the classes' sizes.
 
@@ -80,7 +81,7 @@ def select_core(
       windows meet and every training node is visited within ⌈n_c / K_c⌉ steps; places beyond all
       training nodes, and a share `pseudo_share` of all places, go to pseudo-labelled ones by s_v.
     - `curriculum`: the same over the share `pace` of each class's training nodes with the least surprise.
-    - `random`: uniform over all nodes of the graph, whatever their class (an ablation).
+    - `random`: uniform over all nodes of the graph but hidden ones, whatever their class (an ablation).
 
     Args:
         z: node embeddings of the received global model.
@@ -98,6 +99,7 @@ def select_core(
         surprise: of `curriculum`, which needs it; cross-entropy of each training node's label, other entries are
             not read.
         pace: of `curriculum`, in (0, 1].
+        hidden: nodes without a label that must not be chosen; None: none. They count for the budget.
 
     Raises:
         ConfigError: the policy is unknown, or the ratio out of its range.
@@ -119,8 +121,10 @@ def select_core(
     quotas = class_quotas(sizes, budget, train_sizes > 0)
 
     if policy == "random":
-        drawn = generator.permutation(num_nodes)[: int(quotas.sum())]
-        chosen = torch.as_tensor(drawn, device=labels.device)
+        chosen = torch.as_tensor(generator.permutation(num_nodes), device=labels.device)
+        if hidden is not None:
+            chosen = chosen[~hidden[chosen]]
+        chosen = chosen[: int(quotas.sum())]
     elif policy in ("rotate", "curriculum"):
         places = int(quotas.sum())
         pseudo_places = min(math.floor(pseudo_share * places), int((sizes - train_sizes).sum()))

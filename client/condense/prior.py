@@ -23,6 +23,13 @@ class EvidencePrior:
     vectors: Float[Tensor, "vectors dim"]
     chunks: Int[Tensor, "core width"]
 
+    @classmethod
+    def without_evidence(cls, rows: int, like: Float[Tensor, "any dim"]) -> EvidencePrior:
+        """S = 0 between so many rows, on the device of a tensor and as wide as it."""
+        return cls(
+            like.new_zeros(1, like.shape[1]), torch.zeros(rows, 1, dtype=torch.long, device=like.device)
+        )
+
     @property
     def num_rows(self) -> int:
         return self.chunks.shape[0]

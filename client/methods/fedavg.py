@@ -1,7 +1,7 @@
 """FedAvg (McMahan et al., 2017): train the received model on the local graph, upload the difference.
 
-With train.prox-mu above 0 it is FedProx (Li et al., 2020); with a condenser the model is trained on the condensed
-graph, and scored on the full one all the same.
+With train.prox-mu above 0 it is FedProx (Li et al., 2020); with a condenser the model is trained on what it makes of
+the graph, and scored on the full one all the same.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from client.condense.synthetic.keeping import condensed_graph
+from client.condense.examples import training_examples
 from client.train.classifier import (
     backbone_statistics,
     fresh_backbone,
-    local_examples,
     predict_by_backbone,
     score_backbone,
     train_backbone,
@@ -69,10 +68,7 @@ class FedAvg:
         self, instruction: Instruction, session: Session, model: Backbone
     ) -> tuple[Examples, dict[str, Any]]:
         """What the received model is trained on, and what the server is told of it."""
-        if session.config.condenser.name == "none":
-            return local_examples(session), {}
-        condensed, told = condensed_graph(session)
-        return Examples.of_condensed(condensed), {"condensation": told}
+        return training_examples(session, model, instruction.round)
 
     def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
         return predict_by_backbone(session, released)

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from client.prediction.outcome import Prediction, ReleasedModel, load_released
 from client.session import Session
@@ -60,11 +59,9 @@ def train_backbone(
     generator = torch_generator(
         session.config.seed, round_number, session.site.name, "dropout", device=session.device
     )
-    labels = examples.y[examples.mask]
 
     def loss() -> Tensor:
-        logits = model(examples.x, examples.adjacency, generator)
-        return functional.cross_entropy(logits[examples.mask], labels)
+        return examples.loss(model(examples.x, examples.adjacency, generator))
 
     rate = scheduled_rate(
         config.learning_rate, config.schedule, config.final_rate, round_number, session.config.rounds

@@ -8,6 +8,7 @@ from common.fedgc_stages import teaching_rounds
 from common.robust_rules import fewest_clients
 from common.secure.phases import FEWEST_USERS
 from common.secure.shares import threshold
+from common.settings.methods import ROUND_CORE
 
 if TYPE_CHECKING:
     from common.config import RunConfig
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 ROBUST_RULES = frozenset({"median", "trimmed-mean", "krum", "multi-krum", "bulyan"})
 HOSTILE_RULES = frozenset({"krum", "multi-krum", "bulyan"})
 # Their clients train on what condenser.name makes of their graphs.
-METHODS_WITH_CONDENSERS = frozenset({"fedavg", "fedc4"})
+METHODS_WITH_CONDENSERS = frozenset({"fedavg", "fedc4", "da_dfgas"})
 # Their condensed nodes are real ones.
-COPYING_CONDENSERS = frozenset({"random", "herding", "k-center"})
+COPYING_CONDENSERS = frozenset({"random", "herding", "k-center", ROUND_CORE})
 # Their clients upload no update that could be masked, clipped or combined.
 METHODS_WITHOUT_SUMS = frozenset({"isolated", "centralised"})
 SEARCH = "da_dfgas"
@@ -66,10 +67,15 @@ def _condensation(config: RunConfig) -> list[str]:
     wrong = []
     if name != "none" and config.method not in METHODS_WITH_CONDENSERS:
         wrong.append(
-            f"condenser.name = {name} has no place in method {config.method}: set method = fedavg or fedc4, or "
-            "condenser.name = none"
+            f"condenser.name = {name} has no place in method {config.method}: set method = fedavg, fedc4 or "
+            "da_dfgas, or condenser.name = none"
         )
-    if config.method == "fedc4" and name in COPYING_CONDENSERS and config.fedc4.exchange != "off":
+    if config.method == "fedc4" and name == ROUND_CORE:
+        wrong.append(
+            f"condenser.name = {name} takes other nodes in every round, and fedc4 condenses once: choose gcond, "
+            "gcond-x, doscond or sfgc, or set method = fedavg or da_dfgas"
+        )
+    elif config.method == "fedc4" and name in COPYING_CONDENSERS and config.fedc4.exchange != "off":
         wrong.append(
             f"condenser.name = {name} takes real nodes, which must not go to peers: choose gcond, gcond-x, "
             "doscond or sfgc, or set fedc4.exchange = off"

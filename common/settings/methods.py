@@ -8,6 +8,9 @@ from pydantic import Field, field_validator
 
 from common.settings.sections import Count, Fraction, NonNegative, Positive, Section
 
+ROUND_CORE = "dance-core"
+"""The condenser that chooses DANCE's core anew in every round, by the received model."""
+
 
 class DanceConfig(Section):
     """DANCE: core, evidence, topology, training."""
@@ -93,13 +96,23 @@ class DanceConfig(Section):
 
 
 class CondenserConfig(Section):
-    """Condensation of a client's graph into a few labelled nodes, once before training."""
+    """Condensation of a client's graph into a few labelled nodes, once before training; dance-core: in every round."""
 
     name: Literal[
-        "none", "gcond", "gcond-x", "doscond", "sfgc", "random", "herding", "k-center", "coarsening"
+        "none",
+        "gcond",
+        "gcond-x",
+        "doscond",
+        "sfgc",
+        "random",
+        "herding",
+        "k-center",
+        "coarsening",
+        "dance-core",
     ] = Field(
         "none",
-        description="what clients train on instead of their graph; none: the graph itself, with fedc4 gcond-x",
+        description="what clients train on instead of their graph; none: the graph itself, with fedc4 gcond-x; "
+        "dance-core: the core that the dance settings give the received model",
     )
     matching_model: Literal["gcn", "sgc"] = Field(
         "gcn",

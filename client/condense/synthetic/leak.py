@@ -41,6 +41,12 @@ def leak(condensed: Float[Tensor, "core dim"], real: Float[Tensor, "nodes dim"])
     return Leak(float(equal.double().mean()), float((apart < between).double().mean()))
 
 
+def single_rows(real: Float[Tensor, "nodes dim"]) -> Bool[Tensor, " nodes"]:
+    """Which rows equal no other one."""
+    _, place, count = torch.unique(real, dim=0, return_inverse=True, return_counts=True)
+    return count[place] == 1
+
+
 def copied_rows(
     condensed: Float[Tensor, "core dim"], real: Float[Tensor, "nodes dim"]
 ) -> Bool[Tensor, " core"]:

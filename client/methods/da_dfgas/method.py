@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from client.condense.examples import training_examples
 from client.methods.da_dfgas.networks import (
     convinces,
     network,
@@ -24,7 +25,7 @@ from common.models.parameters import difference, fingerprint, load_parameters, p
 from common.models.supernet.architecture import Architecture
 from common.models.supernet.documents import documents, is_told
 from common.models.supernet.logits import is_architecture
-from common.models.supernet.network import parameter_count, used_names
+from common.models.supernet.network import DiscreteNetwork, parameter_count, used_names
 from common.models.supernet.stages import OWN, SHARED, SUPERNET, Stages
 from common.models.supernet.supernet import Supernet, initial_supernet
 from common.scores import tally
@@ -50,7 +51,8 @@ class DaDfgas:
     - `local`: the personal model, that is what local training has just led to: the supernet with the client's own
       logits, or the network that it trains.
 
-    Half B of the validation nodes judges, in scores and in ACC; half A is what the architecture was searched on.
+    Half B of the validation nodes judges, in scores and in ACC; half A is what the architecture was searched on. With a
+    condenser the weights are trained on what it makes of the graph; all else is as without.
     """
 
     def respond(self, instruction: Instruction, session: Session) -> Content:
@@ -65,12 +67,9 @@ class DaDfgas:
         if instruction.phase == "train":
             if not work.received:
                 values["initial"] = fingerprint(work.start)
-            if work.trains:
-                update, more = work.train()
-                tensors |= update
-                values |= more
-            elif not work.stages.searches(instruction.round):
-                values |= work.found(*work.retrained())
+            update, more = work.train()
+            tensors |= update
+            values |= more
         return Content(tensors, values)
 
     def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
@@ -102,17 +101,13 @@ class Work:
         self.stages = Stages.of(self.config, instruction.content.values.get("search_rounds"))
         self.start = dict(self.received) or parameters_of(_fresh(session))
 
-    @property
-    def trains(self) -> bool:
-        """Whether the client has a node to train on."""
-        return bool(self.session.training_graph.train_mask.any())
-
     def use(self) -> Content:
         """An update that says by its names what the client will train; the numbers in it mean nothing.
 
         It never leaves the site: what does is one masked coordinate a tensor.
         """
-        names = used_names(own_architecture(self.session, self.start)) if self.trains else frozenset()
+        trains = bool(self.session.training_graph.train_mask.any())
+        names = used_names(own_architecture(self.session, self.start)) if trains else frozenset()
         update = {name: torch.zeros(()) for name in sorted(names)}
         return Content(prefixed("update", update), {"sizes": self.sizes()})
 
@@ -145,21 +140,30 @@ class Work:
         return found
 
     def train(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Search or retrain from the received model; the update, and what the server is told."""
+        """Search or retrain from the received model; the update, and what the server is told.
+
+        Without a label to learn there is no update.
+        """
         instruction, told = self.instruction, self.instruction.content.values
         longer = bool(told.get("longer"))
         search = self.stages.searches(instruction.round)
         more: dict[str, Any] = {}
-        model: nn.Module
+        model: Supernet | DiscreteNetwork
         if search:
             model = self._supernet(self.start)
         else:
             model, architecture = self.retrained()
             more |= self.found(model, architecture)
+        examples, condensed = training_examples(self.session, model, instruction.round)
+        more |= condensed
+        if not bool(examples.mask.any()):
+            return {}, more
         if longer and self.config.dadfgas.keep_local:
             self._resume(model)
         allowed = told.get("training_seconds")
-        training = train_network(self.session, model, self.stages, instruction.round, longer, allowed)
+        training = train_network(
+            self.session, model, examples, self.stages, instruction.round, longer, allowed
+        )
         after = parameters_of(model)
         self._remember(after, search)
         more["training"] = vars(training)
@@ -174,7 +178,7 @@ class Work:
             tensors |= prefixed("scores", self._counts(LOCAL, model))
         return tensors, more
 
-    def retrained(self) -> tuple[nn.Module, Architecture]:
+    def retrained(self) -> tuple[DiscreteNetwork, Architecture]:
         """The network that the client trains after the search, with the received weights."""
         architecture = own_architecture(self.session, self.start)
         return network(self.session, architecture, self.start), architecture

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from client.train.architecture_search import ArchitectureSteps, search_loss
+from client.train.examples import Examples
 from client.train.halves import Halves, halves
 from client.train.optimisation import Training, clock_limit, optimise, optimiser, scheduled_rate
 from common.models.supernet.logits import is_architecture
@@ -26,16 +26,24 @@ def validation_halves(session: Session) -> Halves:
 
 
 def train_network(
-    session: Session, model: nn.Module, stages: Stages, round_number: int, longer: bool, allowed: float | None
+    session: Session,
+    model: nn.Module,
+    examples: Examples,
+    stages: Stages,
+    round_number: int,
+    longer: bool,
+    allowed: float | None,
 ) -> Training:
-    """Local epochs from the model as it stands, in place; the client has a training node.
+    """Local epochs from the model as it stands, in place.
 
     Each epoch is one step of SGD (or of train.optimizer) on the weights, with the proximal term. In a supernet one
-    step of the architecture on half A comes before it, if there is a half A.
+    step of the architecture on half A comes before it, if there is a half A: on the client's own graph, whatever the
+    weights are trained on, since the architecture is to do well there.
 
     Args:
         session: of the client.
         model: a supernet, or the network of an architecture.
+        examples: of the steps on the weights, with a label to learn.
         stages: of the run.
         round_number: of the step size, whose schedule each stage begins anew, and of dropout.
         longer: whether the further epochs of clients that lag behind are taken, too.
@@ -48,8 +56,7 @@ def train_network(
     )
 
     def loss() -> Tensor:
-        logits = model(graph.x, adjacency, generator)
-        return functional.cross_entropy(logits[graph.train_mask], graph.y[graph.train_mask])
+        return examples.loss(model(examples.x, examples.adjacency, generator))
 
     searched = validation_halves(session).searched
 

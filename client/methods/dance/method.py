@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from client.condense.core import Core
+from client.condense.round_core import core_of_round, due
 from client.methods.dance.condensation import (
     Forward,
-    choose_core,
     choose_evidence,
     chosen_views,
     core_graph,
@@ -33,7 +32,7 @@ from common.models.parameters import (
     load_parameters,
     parameters_of,
 )
-from common.randomness import derive_seed, numpy_generator, torch_generator
+from common.randomness import torch_generator
 from common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class Work:
         local = self._training_graph()
         with session.timed("condense"):
             passed = forward(self.model, local)
-            core = self._core(local, passed)
+            core = core_of_round(session, passed.g, passed.logits, self.instruction.round)
             condensed = {"core": core.nodes.numel(), "nodes": local.graph.num_nodes}
             told["condensation"] = condensed
             if not bool(local.graph.train_mask[core.nodes].any()):
@@ -137,7 +136,7 @@ class Work:
                 "links": adjacency.edge_index.shape[1],
                 "fell_back": fell_back,
             }
-            self._remember(core, selector)
+            self._remember(selector)
             keep_core_evidence(session, self.model, evidence, x, found, adjacency, self.instruction.round)
         generator = torch_generator(
             config.seed, self.instruction.round, session.site.name, "dropout", device=session.device
@@ -163,24 +162,6 @@ class Work:
                 told["statistics"] = client_statistics(session, logits, number)
         return prefixed("update", difference(parameters_of(self.model), self.start)), told
 
-    def _core(self, local: LocalGraph, passed: Forward) -> Core:
-        """The core of this round: a new one where a refresh is due, else the remembered one."""
-        session, every = self.session, self.config.dance.core_refresh
-        remembered = session.remembered()
-        if remembered is not None and not due(self.instruction.round, every):
-            nodes, labels = (remembered.tensors[name].to(session.device) for name in ("core", "labels"))
-            return Core(nodes, labels, nodes.numel() / local.graph.num_nodes)
-        name, seed = session.site.name, self.config.seed
-        return choose_core(
-            local,
-            passed,
-            self.config.ratio,
-            numpy_generator(seed, self.instruction.round, name, "core"),
-            derive_seed(seed, name, "rotation"),
-            (self.instruction.round - 1) // every if every else 0,
-            curriculum_pace(self.instruction.round, self.config.dance.curriculum_rounds),
-        )
-
     def _selector(self, local: LocalGraph, passed: Forward) -> tuple[DanceModel, Forward]:
         """The model that chooses the evidence, and its pass: the received one, or that of the last text refresh."""
         remembered = self.session.remembered()
@@ -190,15 +171,10 @@ class Work:
         load_parameters(selector, Content(remembered.tensors).section("selector"))
         return selector, forward(selector, local)
 
-    def _remember(self, core: Core, selector: DanceModel) -> None:
-        """Keep core and selector for rounds in which they are not refreshed."""
-        if self.config.dance.core_refresh != 1 or self.config.dance.text_refresh != 1:
-            tensors = {
-                "core": core.nodes,
-                "labels": core.labels,
-                **prefixed("selector", parameters_of(selector)),
-            }
-            self.session.remember(tensors, {})
+    def _remember(self, selector: DanceModel) -> None:
+        """Keep the selector for rounds in which the evidence is not refreshed."""
+        if self.config.dance.text_refresh != 1:
+            self.session.remember(prefixed("selector", parameters_of(selector)), {})
 
     def keep_evidence(self) -> dict[str, object]:
         """Write the evidence of every node for the last model and for the best one so far; one is released."""
@@ -218,16 +194,6 @@ class Work:
             for name, count in vars(ledger).items() if ledger is not None else ():
                 tokens[name] = tokens.get(name, 0) + count
         return {"tokens": tokens} if tokens else {}
-
-
-def curriculum_pace(round_number: int, rounds: int) -> float:
-    """Share of each class that the policy `curriculum` may choose from: from a half to all, linearly."""
-    return min(1.0, 0.5 + 0.5 * (round_number - 1) / rounds)
-
-
-def due(round_number: int, every: int) -> bool:
-    """Whether something that is refreshed every so many rounds, or only once, is due."""
-    return round_number == 1 if every == 0 else (round_number - 1) % every == 0
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ from client.condense.core import Core
 from client.condense.evidence import Evidence
 from client.methods.dance.condensation import views
 from client.methods.dance.local_graph import LocalGraph
+from client.train.examples import label_weights, weighted_entropy
 from common.graph import Adjacency
 from common.models.dance import DanceModel, Views
 from common.settings.methods import DanceConfig
@@ -70,11 +71,10 @@ class CoreLoss:
         self.first = seen
         self.raw = local.texts.pooled[core.nodes]
         self.labels = core.labels
-        trained = local.graph.train_mask[core.nodes]
         self.linked = with_lone_copies(adjacency) if config.sufficiency else adjacency
         self.noise = laplace(self.raw, config.noise, generator) if config.noise else None
-        weight = torch.where(trained, 1.0, config.pseudo_label_weight)
-        self.weight = weight * (core.labels >= 0)
+        trained = local.graph.train_mask[core.nodes]
+        self.weight = label_weights(core.labels, trained, config.pseudo_label_weight)
 
     def __call__(self) -> Tensor:
         model, config = self.model, self.config
@@ -108,8 +108,7 @@ class CoreLoss:
         return loss
 
     def _entropy(self, logits: Float[Tensor, "core classes"]) -> Float[Tensor, ""]:
-        losses = functional.cross_entropy(logits, self.labels.clamp(min=0), reduction="none")
-        return (losses * self.weight).sum() / self.weight.sum()
+        return weighted_entropy(logits, self.labels, self.weight)
 
 
 def with_lone_copies(adjacency: Adjacency) -> Adjacency:

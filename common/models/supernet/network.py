@@ -112,19 +112,28 @@ class DiscreteNetwork(nn.Module):
         self.classifier = nn.Linear(hidden, classes)
         self.rate = rate
 
+    def hidden_and_logits(
+        self,
+        x: Float[Tensor, "nodes inputs"],
+        adjacency: Adjacency,
+        generator: torch.Generator | None = None,
+    ) -> tuple[Float[Tensor, "nodes hidden"], Float[Tensor, "nodes classes"]]:
+        """What the last cell gives, and the logits. Dropout is on if and only if a generator is given."""
+        x = dropout(x, self.rate, generator)
+        h = self.first(x)
+        before = None if self.second is None else self.second(x)
+        for cell in self.cells:
+            h = before = cell(h, before, adjacency)
+        return h, self.classifier(dropout(h, self.rate, generator))
+
     def forward(
         self,
         x: Float[Tensor, "nodes inputs"],
         adjacency: Adjacency,
         generator: torch.Generator | None = None,
     ) -> Float[Tensor, "nodes classes"]:
-        """Logits. Dropout is on if and only if a generator is given."""
-        x = dropout(x, self.rate, generator)
-        h = self.first(x)
-        before = None if self.second is None else self.second(x)
-        for cell in self.cells:
-            h = before = cell(h, before, adjacency)
-        return self.classifier(dropout(h, self.rate, generator))
+        """The logits alone."""
+        return self.hidden_and_logits(x, adjacency, generator)[1]
 
 
 def discrete_network(

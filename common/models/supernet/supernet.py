@@ -46,13 +46,13 @@ class Supernet(nn.Module):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
 
-    def forward(
+    def hidden_and_logits(
         self,
         x: Float[Tensor, "nodes inputs"],
         adjacency: Adjacency,
         generator: torch.Generator | None = None,
-    ) -> Float[Tensor, "nodes classes"]:
-        """Logits. Dropout is on if and only if a generator is given.
+    ) -> tuple[Float[Tensor, "nodes hidden"], Float[Tensor, "nodes classes"]]:
+        """What the last cell gives, and the logits. Dropout is on if and only if a generator is given.
 
         Args:
             x: node features.
@@ -63,7 +63,16 @@ class Supernet(nn.Module):
         h, before = self.first(x), self.second(x)
         for cell, logits in zip(self.cells, self.architecture, strict=True):
             h = before = cell(h, before, adjacency, cast(CellLogits, logits).weights())
-        return self.classifier(dropout(h, self.rate, generator))
+        return h, self.classifier(dropout(h, self.rate, generator))
+
+    def forward(
+        self,
+        x: Float[Tensor, "nodes inputs"],
+        adjacency: Adjacency,
+        generator: torch.Generator | None = None,
+    ) -> Float[Tensor, "nodes classes"]:
+        """The logits alone."""
+        return self.hidden_and_logits(x, adjacency, generator)[1]
 
 
 def initial_supernet(config: RunConfig, dimension: int, classes: int) -> Supernet:
