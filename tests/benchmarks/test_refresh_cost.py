@@ -15,13 +15,13 @@ import torch
 
 from client.condense.evidence import select_evidence
 from client.condense.prior import evidence_prior
-from client.methods.dance.condensation import choose_core, core_graph, forward, views
+from client.condense.round_core import core_of_round
+from client.methods.dance.condensation import core_graph, forward, views
 from client.methods.dance.local_graph import local_graph
 from client.session import Session
 from client.simulated import simulate_sites
 from common.config import RunConfig
 from common.models.dance import initial_dance_model
-from common.randomness import numpy_generator
 
 pytestmark = pytest.mark.benchmark
 
@@ -86,9 +86,7 @@ def refresh(source: Path, out: Path) -> Refresh:
 
     model = initial_dance_model(config, graph.x.shape[1], graph.num_classes)
     passed = told.time("forward", lambda: forward(model, local))
-    core = told.time(
-        "core", lambda: choose_core(local, passed, RATIO, numpy_generator(0, 1, "bench"), 0, 3, 1.0)
-    ).nodes
+    core = told.time("core", lambda: core_of_round(session, passed.g, passed.logits, 4)).nodes
     hops = told.time("neighbours", lambda: local.candidates(core, passed.difficulty))
     evidence = told.time(
         "evidence",

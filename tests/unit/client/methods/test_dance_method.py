@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from client.methods.dance.method import due
+from client.condense.round_core import due
 from client.session import Session
 from client.site import Site
 from client.state import StateStore
@@ -47,9 +47,9 @@ def ask(session: Session, step: int, phase: str = "train", shift: float = 0.0, *
 
 
 def core(session: Session, step: int) -> list[int]:
-    found = StateStore(session.site.state, "run").load_before(step + 1)
+    found = StateStore(session.site.state, "run", "core").load_before(step + 1)
     assert found is not None
-    return found.tensors["core"].tolist()
+    return found.tensors["nodes"].tolist()
 
 
 @pytest.mark.parametrize(

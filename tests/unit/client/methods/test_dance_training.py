@@ -13,9 +13,9 @@ from torch.nn import functional
 from client.condense.calibration import temperature
 from client.condense.core import Core
 from client.condense.evidence import evidence_vectors
-from client.methods.dance.condensation import choose_core, choose_evidence, core_graph, forward, views
+from client.condense.round_core import choose_core, core_of_round, curriculum_pace
+from client.methods.dance.condensation import Forward, choose_evidence, core_graph, forward, views
 from client.methods.dance.local_graph import LocalGraph, local_graph
-from client.methods.dance.method import curriculum_pace
 from client.methods.dance.training import CoreLoss, laplace, symmetric_divergence
 from client.session import Session
 from client.site import Site
@@ -58,10 +58,25 @@ def test_the_divergence_is_the_mean_of_both_kls() -> None:
     torch.testing.assert_close(symmetric_divergence(a, b + 5), symmetric_divergence(a, b))
 
 
+def chosen(local: LocalGraph, passed: Forward, ratio: float, step: int = 0, pace: float = 1.0) -> Core:
+    return choose_core(
+        passed.g,
+        passed.logits,
+        torch.where(local.graph.train_mask, local.graph.y, -1),
+        local.config,
+        num_classes=3,
+        ratio=ratio,
+        generator=numpy_generator(0),
+        rotation=0,
+        step=step,
+        pace=pace,
+    )
+
+
 def prepared(opened: Open, **changes: Any) -> tuple[Any, ...]:
     session, local, model = opened(**changes)
     passed = forward(model, local)
-    core = choose_core(local, passed, 0.3, numpy_generator(0), 0, 0, 1.0)
+    core = chosen(local, passed, 0.3)
     evidence = choose_evidence(model, local, passed, core.nodes)
     seen, _ = views(model, local, passed.g, evidence)
     adjacency, _ = core_graph(session.config.dance, local, evidence, model.fuse(seen).detach())
@@ -156,11 +171,14 @@ def test_switched_off_terms_leave_their_parameters_without_gradient(opened: Open
 
 
 def test_no_label_but_those_of_training_nodes_chooses_the_core(opened: Open) -> None:
-    _, local, model = opened()
+    session, local, model = opened(dance__confidence=0.3, dance__pseudo_share=0.5)
     passed = forward(model, local)
-    y = torch.where(local.graph.train_mask, local.graph.y, (local.graph.y + 1) % 3)
-    other = replace(local, graph=replace(local.graph, y=y))
-    one, two = (choose_core(graph, passed, 0.3, numpy_generator(0), 0, 0, 1.0) for graph in (local, other))
+    one = core_of_round(session, passed.g, passed.logits, 1)
+    graph = session.training_graph
+    y = torch.where(graph.train_mask, graph.y, (graph.y + 1) % 3)
+    session.training_graph = replace(graph, y=y)
+    two = core_of_round(session, passed.g, passed.logits, 1)
+    assert not bool(graph.train_mask[one.nodes].all())
     assert torch.equal(one.nodes, two.nodes)
     assert torch.equal(one.labels, two.labels)
 
@@ -216,7 +234,7 @@ def test_pseudo_labels_come_from_scaled_confidences(
     if scale is None:
         scale = temperature(passed.logits[known], local.graph.y[known])
     confident = (passed.logits / scale).softmax(1).max(1).values >= 0.4
-    core = choose_core(local, passed, 1.0, numpy_generator(0), 0, 0, 1.0)
+    core = chosen(local, passed, 1.0)
     assert set(core.nodes.tolist()) == set((confident | known).nonzero().squeeze(1).tolist())
 
 
@@ -227,7 +245,7 @@ def test_the_curriculum_starts_with_the_nodes_that_the_model_knows(opened: Open)
     surprise = -passed.logits.log_softmax(1).gather(1, y.clamp(min=0)[:, None]).squeeze(1)
     seen = set()
     for step in range(20):
-        seen |= set(choose_core(local, passed, 0.1, numpy_generator(0), 0, step, 0.5).nodes.tolist())
+        seen |= set(chosen(local, passed, 0.1, step, 0.5).nodes.tolist())
     easiest = set()
     for label in range(3):
         members = (known & (y == label)).nonzero().squeeze(1)

@@ -28,7 +28,7 @@ DISTRIBUTED: Settings = {**HIDDEN, "privacy.dp.mode": "distributed"}
 REFUSED: dict[str, tuple[Settings, str, Settings]] = {
     "a condenser of a method that has its own": (
         {"method": "dance", "condenser.name": "gcond"},
-        "condenser.name = gcond has no place in method dance: set method = fedavg or fedc4",
+        "condenser.name = gcond has no place in method dance: set method = fedavg, fedc4 or da_dfgas",
         {"condenser.name": "none"},
     ),
     "real nodes that would go to peers": (
@@ -53,8 +53,28 @@ REFUSED: dict[str, tuple[Settings, str, Settings]] = {
     ),
     "a condenser without a federation": (
         {"method": "isolated", "condenser.name": "random"},
-        "set method = fedavg or fedc4",
+        "set method = fedavg, fedc4 or da_dfgas",
+        {"method": "da_dfgas"},
+    ),
+    "DANCE's core beside DANCE": (
+        {"method": "dance", "condenser.name": "dance-core"},
+        "condenser.name = dance-core has no place in method dance",
+        {"method": "da_dfgas"},
+    ),
+    "DANCE's core beside a condensation by the server": (
+        {"method": "fedgc", "condenser.name": "dance-core"},
+        "condenser.name = dance-core has no place in method fedgc",
+        {"condenser.name": "none"},
+    ),
+    "a core that changes, shown to peers": (
+        {"method": "fedc4", "condenser.name": "dance-core"},
+        "condenser.name = dance-core takes other nodes in every round, and fedc4 condenses once",
         {"method": "fedavg"},
+    ),
+    "a core that changes, although peers are shown none": (
+        {"method": "fedc4", "condenser.name": "dance-core", "fedc4.exchange": "off"},
+        "choose gcond, gcond-x, doscond or sfgc, or set method = fedavg or da_dfgas",
+        {"condenser.name": "sfgc"},
     ),
     "a robust rule over sums of classes": (
         {"method": "fedgc", "aggregation.rule": "median"},
