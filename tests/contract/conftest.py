@@ -46,6 +46,12 @@ QUICK_FEDGC = {
     "fedgc.fine-tune-steps": 3,
     "fedgc.bottleneck-epochs": 3,
 }
+CORE = {
+    "condenser.name": "dance-core",
+    "dance.confidence": 0.4,
+    "dance.pseudo-share": 0.3,
+    "dance.pseudo-label-weight": 0.5,
+}
 METHODS: dict[str, dict[str, Any]] = {
     "isolated": {"method": "isolated"},
     "centralised": {"method": "centralised"},
@@ -117,6 +123,20 @@ METHODS: dict[str, dict[str, Any]] = {
         "train.inductive": True,
         "dadfgas.scoring": "auto",
         "dadfgas.keep-local": True,
+    },
+    "fedavg, dance-core": {"method": "fedavg", **CORE},
+    "da_dfgas, dance-core": {"method": "da_dfgas", **CORE},
+    "da_dfgas, gcond, inductive": {
+        "method": "da_dfgas",
+        "condenser.name": "gcond",
+        "train.inductive": True,
+        **QUICK,
+    },
+    "da_dfgas, dance-core, own, secure": {
+        "method": "da_dfgas",
+        "aggregation.statistics": "previous",
+        "privacy.secure-aggregation": True,
+        **CORE,
     },
     "da_dfgas, search only": {"method": "da_dfgas", "dadfgas.search-share": 1.0},
     "da_dfgas, secure": {
@@ -193,6 +213,14 @@ METHODS |= {
         **MENDED,
     },
     "fedavg, mended, gcond": {"method": "fedavg", "condenser.name": "gcond", **QUICK, **MENDED},
+    "fedavg, mended, dance-core, inductive": {
+        "method": "fedavg",
+        "train.inductive": True,
+        "dance.core-refresh": 2,
+        **CORE,
+        **MENDED,
+    },
+    "da_dfgas, mended, dance-core": {"method": "da_dfgas", **CORE, **MENDED},
     "fedc4, mended": {"method": "fedc4", **QUICK, **MENDED},
     "fedgc, mended": {"method": "fedgc", **QUICK_FEDGC, **MENDED},
     "da_dfgas, mended": {"method": "da_dfgas", **MENDED},
@@ -386,6 +414,10 @@ SLOW = {
     "isolated, mended",
     "fedavg, mended, central privacy",
     "fedavg, mended, gcond",
+    "fedavg, mended, dance-core, inductive",
+    "da_dfgas, gcond, inductive",
+    "da_dfgas, dance-core, own, secure",
+    "da_dfgas, mended, dance-core",
     "da_dfgas, mended, secure, inductive",
 }
 

@@ -99,6 +99,20 @@ def test_two_runs_never_meet(tmp_path: Path) -> None:
     assert (step_before(one, 9), step_before(other, 9)) == (1, 2)
 
 
+def test_parts_of_a_run_never_meet(tmp_path: Path) -> None:
+    """Each is pruned by its own steps, however seldom it saves."""
+    own, part, other = StateStore(tmp_path, "run"), StateStore(tmp_path, "run", "core"), "other core"
+    save(part, 1, 1)
+    assert own.load_before(99) is None
+    for step in range(1, 9):
+        save(own, step, step)
+    save(StateStore(tmp_path, "run", other), 3, 3)
+    assert [step_before(store, 99) for store in (own, part, StateStore(tmp_path, "run", other))] == [8, 1, 3]
+    save(part, 7, 7)
+    assert [step_before(part, step) for step in (1, 2, 7, 8)] == [None, 1, 1, 7]
+    assert step_before(own, 7) == 6
+
+
 def test_old_runs_are_forgotten(tmp_path: Path) -> None:
     for number in range(KEPT_RUNS + 2):
         save(StateStore(tmp_path, f"run-{number}"), 1, 1)

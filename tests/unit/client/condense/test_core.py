@@ -68,6 +68,19 @@ def test_budget_quotas_and_training_nodes(nodes: int, seed: int, ratio: float, p
         assert torch.equal(torch.bincount(core.labels, minlength=5), quotas)
 
 
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 60), st.integers(0, 10_000), st.sampled_from([0.1, 1.0]), st.sampled_from(POLICIES))
+def test_hidden_nodes_are_never_chosen(nodes: int, seed: int, ratio: float, policy: CorePolicy) -> None:
+    z, labels, train = site(nodes, 5, seed, train_share=0.2)
+    hidden = ~train & (torch.arange(nodes) % 2 == 0)
+    labels = torch.where(hidden, -1, labels)
+    core = core_of(z, labels, train, policy, ratio, hidden=hidden)
+    assert not bool(hidden[core.nodes].any())
+    assert core.effective_ratio == pytest.approx(core.nodes.numel() / nodes)
+    if policy != "random":
+        assert torch.equal(core.nodes, core_of(z, labels, train, policy, ratio).nodes)
+
+
 def test_top_takes_the_largest_cosine_with_ties_by_id() -> None:
     z, labels, _ = site(40, 5, 1)
     train = labels >= 0

@@ -150,4 +150,10 @@ def test_no_evidence_at_all() -> None:
     prior = evidence_prior(empty, torch.ones(3, 4))
     assert not bool(prior.rows(0, 6).any())
     x = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
-    assert rebuild_topology(x, prior, alpha=8.0, beta=0.1).adjacency.num_nodes == 6
+    found = rebuild_topology(x, prior, alpha=8.0, beta=0.1).adjacency
+    assert found.num_nodes == 6
+    bare = EvidencePrior.without_evidence(6, x)
+    assert torch.equal(bare.rows(1, 5), torch.zeros(4, 6))
+    again = rebuild_topology(x, bare, alpha=8.0, beta=0.1).adjacency
+    assert torch.equal(again.edge_index, found.edge_index)
+    assert torch.equal(again.weight, found.weight)
