@@ -58,6 +58,7 @@ class Event(StrEnum):
     RETURNED = "client came back as another node"
     CHECKPOINT = "damaged checkpoint"
     NOTHING_LEARNED = "no training node"
+    PARTLY_LEARNED = "part of the data not learned"
     GUARANTEE = "privacy guarantee"
     SECURE_SUM = "secure sum"
     PEERS = "exchange between peers"

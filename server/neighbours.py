@@ -123,6 +123,9 @@ class Mending:
     def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
         return self.method.history(_inner(state), config)
 
+    def remark(self, state: ServerState, config: RunConfig) -> str:
+        return self.method.remark(_inner(state), config)
+
     def documents(self, state: ServerState) -> Mapping[str, str]:
         """Those of the method, and the mean loss of the clients in each exchange that trained the generator."""
         losses = {"losses": state.values["generator"]["losses"]}

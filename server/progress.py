@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from common.config import RunConfig
 from common.logs import Event, fields
+from common.wire.records import Reply
 from server.strategies.accounting import spent
 from server.tracking.rows import RoundRow
 
@@ -95,3 +96,12 @@ def announce_guarantee(config: RunConfig, progress: Progress) -> None:
         f"{guarantee['delta']:g} after {config.rounds} rounds, for {guarantee['unit']}",
         fields(Event.GUARANTEE, rounds=config.rounds),
     )
+
+
+def announce_untrained(replies: Mapping[str, Reply], progress: Progress) -> None:
+    """Tell a person, after round 1, if there is nothing to learn from."""
+    if not any(reply.content.values["sizes"]["train_nodes"] for reply in replies.values()):
+        progress.note(
+            "no client has a training node, so nothing is learned: give nodes a split, or --split",
+            fields(Event.NOTHING_LEARNED, round=1),
+        )

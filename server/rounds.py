@@ -27,7 +27,7 @@ from server.methods.registry import Aggregate, Phase
 from server.neighbours import method_of
 from server.participation import CLOSE, SCORE, SCORING_PHASES
 from server.phases import Phases, Turn
-from server.progress import Progress, announce_guarantee
+from server.progress import Progress, announce_guarantee, announce_untrained
 from server.screening import check_origin
 from server.standing import Standing
 from server.strategies.aggregation import Aggregation
@@ -159,6 +159,7 @@ class Rounds:
         self.standing = Standing()
         self.watch = Watch(directory.path, config, progress, meters or Meters())
         self.closing = Turn(config.rounds + 1, due=True)
+        self.remark = ""
 
     def run(self) -> Summary:
         """All rounds from where the directory's checkpoint stands, then the closing exchange and the summary.
@@ -234,13 +235,12 @@ class Rounds:
         standing.weights, standing.failures, standing.round = weights, outcome.failures, round_number
         standing.contributed = contributed
         standing.save(self.checkpoints)
-        if round_number == 1 and not any(
-            reply.content.values["sizes"]["train_nodes"] for reply in outcome.told.values()
-        ):
-            self.progress.note(
-                "no client has a training node, so nothing is learned: give nodes a split, or --split",
-                fields(Event.NOTHING_LEARNED, round=round_number),
-            )
+        if round_number == 1:
+            announce_untrained(outcome.told, self.progress)
+        remark = self.method.remark(standing.state, self.config)
+        if remark not in ("", self.remark):
+            self.progress.note(remark, fields(Event.PARTLY_LEARNED, round=round_number))
+            self.remark = remark
         self.progress.advance(standing.pending)
         self.watch.round_over(standing.pending)
 

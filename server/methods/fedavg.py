@@ -85,6 +85,9 @@ class FedAvg:
     def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
         return {}
 
+    def remark(self, state: ServerState, config: RunConfig) -> str:
+        return ""
+
     def documents(self, state: ServerState) -> Mapping[str, str]:
         return {}
 

@@ -59,6 +59,9 @@ class Isolated:
     def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
         return {}
 
+    def remark(self, state: ServerState, config: RunConfig) -> str:
+        return ""
+
     def documents(self, state: ServerState) -> Mapping[str, str]:
         return {}
 

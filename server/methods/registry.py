@@ -189,6 +189,10 @@ class ServerMethod(Protocol):
         """What the run directory keeps of a scored round for audits over rounds; empty where that is not asked for."""
         ...
 
+    def remark(self, state: ServerState, config: RunConfig) -> str:
+        """What a person should know of a state that is complete but not as intended; empty where it is."""
+        ...
+
     def documents(self, state: ServerState) -> Mapping[str, str]:
         """What the method adds to the directory of a finished run: texts by their relative paths."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 
 from client.condense.synthetic.leak import leak
 from client.session import Session
-from common.errors import RunError
+from common.errors import ConfigError, RunError
 from common.wire.records import Instruction
 from deploy.cli import app
 from server.methods.fedgc.condensation import taught
@@ -197,6 +198,30 @@ def test_a_class_with_too_few_nodes_at_a_client_is_not_told_of(once: Callable[..
                 assert torch.equal(value[~silent], sums_of(free, 1)[client][name][~silent])
         assert torch.equal(sums["trained"], trained[client])
     assert any(bool((value < least).any()) for value in counts.values())
+
+
+@pytest.mark.parametrize("settings", [{}, SECURE, HIDDEN], ids=["plain", "secure", "hidden"])
+def test_nothing_is_released_of_classes_with_too_few_nodes(tiny: Tiny, settings: Settings) -> None:
+    place = tiny.new_place()
+    least = {"fedgc.min-class-count": 1000, "fedgc.confidence": 1.0}
+    with pytest.raises(ConfigError, match=r"fedgc\.min-class-count = 1000 is more .*: lower"):
+        tiny({**SETTINGS, **settings, **least}, place=place)
+    assert not (place / "run" / FILE).exists()
+    assert not list((place / "run").glob("model.*"))
+
+
+def test_classes_that_no_client_may_tell_of_are_named_once(tiny: Tiny, tmp_path: Path) -> None:
+    few = replace(tiny, data=tmp_path, folders={})
+    for position in range(3):
+        table = few.folder(position, True) / "nodes.csv"
+        lines = table.read_text().splitlines()
+        rare = [line for line in lines if ",c,train" in line]
+        kept = [line.replace(",train", ",") if line in rare[1:] else line for line in lines]
+        table.write_text("\n".join(kept) + "\n")
+    run = few({**SETTINGS, "fedgc.self-training": False})
+    told = [note for note in run.notes.texts if "condensed nodes stay random" in note]
+    assert len(told) == 1
+    assert "fewer than 2 labelled nodes at one client (in all: c 3)" in told[0]
 
 
 def test_clients_without_training_nodes_score_and_change_nothing(tiny: Tiny) -> None:

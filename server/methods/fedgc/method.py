@@ -47,6 +47,13 @@ from server.methods.fedgc.neighbours import (
     neighbour_phases,
     neighbour_sums,
 )
+from server.methods.fedgc.unmatched import (
+    UNMATCHED,
+    check_some_matched,
+    enough_in_all,
+    still_unmatched,
+    unmatched_remark,
+)
 from server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
 
 TEACH = Phase(TRAIN_PHASE, "clients score and train the model of self-training", sums=True)
@@ -66,7 +73,8 @@ class FedGC(FedAvg):
     State: "model/", which is scored: the self-trained one, then that of the condensed graph; "teacher/", the
     self-trained model when it is ready; "condensed/", all that the condensed graph needs to be learned further. In
     the values, `round` is the last complete one, `matched` which classes have enough labelled nodes in all,
-    `prepared` the clients that have made what they need of the self-trained model, `classes` their number.
+    `prepared` the clients that have made what they need of the self-trained model, `classes` and `names`
+    those that there are, `unmatched` those of which no gradient was told so far.
     """
 
     condenses = True
@@ -115,6 +123,7 @@ class FedGC(FedAvg):
             "matched": None,
             "prepared": [],
             "classes": len(agreement.classes),
+            "names": list(agreement.classes),
             "dimension": agreement.dimension,
             "theta": [list(weight.shape) for weight in theta],
             "bottleneck": config.fedgc.bottleneck,
@@ -183,10 +192,15 @@ class FedGC(FedAvg):
         if not aggregate.step:
             return ServerState(self._without_sums(state, config), values)
         sums = Sums.of(aggregate.step, contributors(aggregate, replies, config))
-        graph = state.section(GRAPH_TENSORS) or begun(sums, config)
-        graph, distances = moved(graph, sums, self._theta(number, config), config)
+        graph = state.section(GRAPH_TENSORS)
+        values["matched"] = enough_in_all(sums, config)
+        if not bool(sums.matched.any()):
+            if not graph:
+                check_some_matched(values, sums, len(replies), config)
+            return ServerState(self._without_sums(state, config), values)
+        values[UNMATCHED] = still_unmatched(values, sums, config)
+        graph, distances = moved(graph or begun(sums, config), sums, self._theta(number, config), config)
         values |= noted(values, number, sums, distances)
-        values["matched"] = (sums.labelled >= config.fedgc.min_class_count).tolist()
         model = state.section("model")
         if is_scored(number, config):
             model = parameters_of(taught(as_it_stands(graph, config), values["classes"], config))
@@ -219,6 +233,9 @@ class FedGC(FedAvg):
             return prefixed(TEACHER, state.section("model"))
         graph = state.section(GRAPH_TENSORS)
         return prefixed("graph", as_it_stands(graph, config).tensors) if graph else {}
+
+    def remark(self, state: ServerState, config: RunConfig) -> str:
+        return unmatched_remark(state.values, config)
 
     def documents(self, state: ServerState) -> Mapping[str, str]:
         return {**neighbour_document(state), **condensation_document(state.values)}

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from common.config import RunConfig
+from common.errors import ConfigError
 from common.fedgc import COUNTS, FEATURES, GRADIENT, LABELLED, NODES, SQUARES, TEACHER, TRAINED, UNIT
 from common.models.parameters import parameters_of
 from common.synthetic.gradients import initial_weights
@@ -278,3 +279,67 @@ def test_a_class_is_matched_from_the_first_node_behind_its_gradient() -> None:
     assert sums.matched.tolist() == [False, True, True]
     (gradient,) = sums.gradient()
     assert torch.allclose(gradient, torch.tensor([[1.0, 1.0], [1.0, 1.0], [1 / 3, 1 / 3]]))
+
+
+def few(one: Federation, labelled: list[int], told: list[int], scale: float = 12.0) -> dict[str, Tensor]:
+    """Sums over all clients, of which those of single clients may be too few to be told."""
+    step = one.step(scale, labelled)
+    return step | {COUNTS: torch.tensor(told) / scale}
+
+
+def test_a_graph_of_which_no_class_is_matched_is_refused() -> None:
+    one = Federation(fedgc__self_training=False, fedgc__min_class_count=5, clients=2)
+    with pytest.raises(ConfigError) as refused:
+        one.round(few(one, [8, 4, 2], [0, 0, 0]))
+    for word in ("fedgc.min-class-count = 5", "than a client has", "a 8, b 4, c 2", "lower"):
+        assert word in str(refused.value)
+
+
+def test_who_waits_for_clients_is_refused_after_the_last_round_alone() -> None:
+    one = Federation(fedgc__self_training=False, fedgc__min_class_count=5, clients=3, rounds=3)
+    for _ in range(2):
+        one.round(few(one, [8, 4, 2], [0, 0, 0]))
+        assert not METHOD.condensed(one.state, one.config)
+        assert one.instruction("site-0").values["moments"]
+    with pytest.raises(ConfigError, match=r"fedgc\.min-class-count = 5"):
+        one.round(few(one, [8, 4, 2], [0, 0, 0]))
+
+
+def test_under_masks_those_of_all_clients_count_from_the_next_round_on() -> None:
+    masked = {"privacy__secure_aggregation": True, "fedgc__self_training": False, "clients": 3}
+    one = Federation(**masked, fedgc__min_class_count=5)
+    names = ("site-0", "site-1", "site-2")
+    one.round(few(one, [8, 4, 2], [0, 0, 0], 18.0), names)
+    assert one.instruction("site-0").values["matched"] == [True, False, False]
+    one.round(few(one, [8, 4, 2], [8, 0, 0], 18.0), names)
+    assert METHOD.condensed(one.state, one.config)
+    remark = METHOD.remark(one.state, one.config)
+    assert "fewer than 5 labelled nodes in all (in all: b 4, c 2)" in remark
+    short = Federation(**masked, fedgc__min_class_count=5, rounds=1)
+    with pytest.raises(ConfigError, match="set rounds = 2 or more"):
+        short.round(few(short, [8, 4, 2], [0, 0, 0], 18.0), names)
+    hopeless = Federation(**masked, fedgc__min_class_count=9)
+    with pytest.raises(ConfigError, match="than all clients have of any class"):
+        hopeless.round(few(hopeless, [8, 4, 2], [0, 0, 0], 18.0), names)
+
+
+def test_classes_that_were_never_matched_are_named() -> None:
+    one = Federation(fedgc__self_training=False, clients=2)
+    assert METHOD.remark(one.state, one.config) == ""
+    one.round(few(one, [4, 2, 0], [4, 0, 0]))
+    remark = METHOD.remark(one.state, one.config)
+    # Nobody trains on c, which has no condensed nodes either.
+    assert "at one client (in all: b 2): lower fedgc.min-class-count" in remark
+    one.round(few(one, [4, 2, 0], [4, 2, 0]))
+    one.round(few(one, [4, 2, 0], [4, 0, 0]))
+    assert METHOD.remark(one.state, one.config) == ""
+
+
+def test_a_round_without_a_matched_class_leaves_what_was_learned() -> None:
+    one = Federation(fedgc__self_training=False, clients=2)
+    one.round(few(one, [4, 4, 4], [4, 4, 4]))
+    before = one.state.section("condensed")
+    one.round(few(one, [1, 1, 1], [0, 0, 0]))
+    after = one.state.section("condensed")
+    assert before.keys() == after.keys()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
