@@ -112,9 +112,10 @@ def audit_privacy(audit: Audit, debug: bool = False) -> dict[str, Any]:
             if audit.defences:
                 targets += defended(people)
             earlier = targets_over_rounds(audit.path, artefact, sessions, people) if audit.over_rounds else ()
-            return measured_targets(
+            record = measured_targets(
                 audit, config.seed, artefact, people, targets, earlier, len(folders), shown
             )
+    return {**record, "sites_of_run": sites_of_run(audit.path, names)}
 
 
 def check_states(path: Path | None) -> None:
@@ -141,6 +142,15 @@ def site_folders(audit: Audit) -> list[Path]:
             f"{audit.path} has no folders of sites in {SITES}/, as only simulations have: name them by --data"
         )
     return found
+
+
+def sites_of_run(path: Path | None, audited: Sequence[str]) -> int | None:
+    """How many sites there were in the run that is audited; None where none is known, or other folders are audited."""
+    folder = path.parent if path is not None and path.is_file() else path
+    if folder is None or not is_run(folder):
+        return None
+    names = {row.client for row in RunDirectory.open(folder).read_clients()}
+    return len(names) if names.issuperset(audited) else None
 
 
 def check_sessions(sessions: Sequence[Session], artefact: Artefact | None) -> None:

@@ -151,10 +151,14 @@ def conclusions(record: Mapping[str, Any]) -> list[str]:
 
 def population_sentence(record: Mapping[str, Any]) -> str:
     """Whom the audit compared, and what the attacker had."""
+    sites, all_sites = record["sites"], record.get("sites_of_run")
+    whose = f"{sites} site{'' if sites == 1 else 's'}"
+    if all_sites is not None and sites < all_sites:
+        whose = f"{sites} of the {all_sites} sites, the folders of the others being absent"
     sentence = (
-        f"{record['members']:,} training nodes against {record['non_members']:,} test nodes of {record['sites']} "
-        f"site{'' if record['sites'] == 1 else 's'}; {record['models']} models of each kind and as many shadow attacks "
-        f"by an attacker who knows {record['shadow_nodes']:,} nodes outside every split"
+        f"{record['members']:,} training nodes against {record['non_members']:,} test nodes of {whose}; "
+        f"{record['models']} models of each kind and as many shadow attacks by an attacker who knows "
+        f"{record['shadow_nodes']:,} nodes outside every split"
     )
     if record["left_out"]:
         sentence += f"; {record['left_out']:,} training nodes of classes without test nodes are left out"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -98,10 +99,25 @@ def test_an_overfitted_run_is_caught(audited: tuple[Path, Result]) -> None:
         assert found["low_rate"] is None, "180 non-members are too few"
     assert record["model"] == RunDirectory.open(run).read_model_card()["fingerprint"]
     assert (record["members"], record["non_members"], record["sites"]) == (90, 180, 2)
+    assert record["sites_of_run"] == 2
+    assert "test nodes of 2 sites;" in result.stdout
     assert record["shadow_nodes"] + record["spare_nodes"] == 270
     assert {one["name"]: one["verdict"] for one in record["controls"]}["overfitted"] == "holds"
     assert "gives away who was among the training nodes" in result.stdout
     assert "not measured" in result.stdout
+
+
+def test_a_run_that_has_lost_a_site_is_audited_in_part(run: Path, tmp_path: Path) -> None:
+    less = Path(shutil.copytree(run, tmp_path / "less"))
+    (gone,) = (less / "sites").glob("*1/meta.json")
+    left = read_folder(less / "sites" / "client-00").graph
+    shutil.rmtree(gone.parent)
+    record = audit_privacy(Audit(less, (), defences=False, models=1, draws=10))
+    assert (record["sites"], record["sites_of_run"]) == (1, 2)
+    assert record["members"] == int((left.split == 1).sum())
+    write_audit(record, less, None)
+    for name in ("report.html", "README.md"):
+        assert "of 1 of the 2 sites, the folders of the others being absent;" in (less / name).read_text()
 
 
 def test_the_run_shows_its_audit(audited: tuple[Path, Result]) -> None:
@@ -136,6 +152,7 @@ def test_defences_are_compared_on_folders(mixed_folder: Path, tmp_path: Path, in
     invoke("--data", mixed_folder, "--defences", "--out", out, "--draws", "100")
     record = record_of(out)
     assert record["model"] is None
+    assert record["sites_of_run"] is None
     found = {target["name"]: target for target in record["targets"]}
     assert list(found) == ["no defence", "PL", "Reg", "LDP"]
     assert set(found["PL"]["groups"]) == {"training nodes", "pseudo-labelled nodes"}
