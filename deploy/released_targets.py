@@ -72,20 +72,15 @@ def targets_over_rounds(
         people: the audited nodes.
 
     Raises:
-        RunError: a state is damaged.
-        DataError: a state, or what a site has kept, is of other data.
+        RunError: a state is damaged, or of another run.
+        DataError: what a site has kept is of other data.
     """
     if path is None or artefact is None:
         return
-    for state in read_states(path):
+    for state in read_states(path, artefact.config, artefact.dimension, len(artefact.classes)):
         if state.graph is None:
             yield state.round, (self_trained(state.teacher, sessions),)
             continue
-        if state.graph.x.shape[1] != artefact.dimension:
-            raise DataError(
-                f"the condensed graph of round {state.round} in {path} has {state.graph.x.shape[1]} numbers a node, "
-                f"but what was released reads {artefact.dimension}: restore the states of this run"
-            )
         yield state.round, of_condensed(state.graph, artefact.teacher, sessions, people)
 
 

@@ -135,10 +135,7 @@ def read_condensed(path: Path) -> CondensedRelease:
         content = Content(tensors)
         graph = Condensed.foreign(content.section(GRAPH), card.dimension, len(card.classes))
         teacher = content.section(TEACHER)
-        if teacher:
-            load_parameters(initial_teacher(config, card.dimension, len(card.classes)), teacher)
-        if not all(bool(value.isfinite().all()) for value in teacher.values()):
-            raise WireError("the self-trained model has values that are not finite")
+        check_teacher(teacher, config, card.dimension, len(card.classes))
     except ConfigError as error:
         raise RunError(
             f"{file} has settings that cannot be used ({error}); use the fedtag that made it"
@@ -146,6 +143,14 @@ def read_condensed(path: Path) -> CondensedRelease:
     except WireError as error:
         raise RunError(f"{file} cannot be trained on ({error}); restore it from the run") from error
     return CondensedRelease(card, config, graph, teacher)
+
+
+def check_teacher(teacher: Mapping[str, Tensor], config: RunConfig, dimension: int, classes: int) -> None:
+    """Raise WireError where tensors are no self-trained model of these settings; there may be none at all."""
+    if teacher:
+        load_parameters(initial_teacher(config, dimension, classes), teacher)
+    if not all(bool(value.isfinite().all()) for value in teacher.values()):
+        raise WireError("the self-trained model has values that are not finite")
 
 
 def digest(card: CondensedCard, tensors: Mapping[str, Tensor]) -> str:

@@ -11,10 +11,11 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from common.errors import RunError
+from common.config import RunConfig
+from common.errors import RunError, WireError
 from common.synthetic.condensed import Condensed
 from common.wire.records import Content
-from server.tracking.condensed_release import GRAPH, TEACHER
+from server.tracking.condensed_release import GRAPH, TEACHER, check_teacher
 from server.tracking.durable_files import write_atomically
 
 FOLDER = "states"
@@ -52,24 +53,35 @@ def keep_state(run: Path, round_number: int, tensors: Mapping[str, Tensor]) -> N
     write_atomically(folder / f"round-{round_number:04d}.safetensors", safetensors.torch.save(owned))
 
 
-def read_states(run: Path) -> tuple[EarlierState, ...]:
+def read_states(run: Path, config: RunConfig, dimension: int, classes: int) -> tuple[EarlierState, ...]:
     """The states that a run kept, by round; empty if it kept none.
 
+    Args:
+        run: a run directory.
+        config: as far as it decides what the run's models are.
+        dimension: of the features.
+        classes: their number.
+
     Raises:
-        RunError: one is damaged.
+        RunError: one is damaged, or not of such a run.
     """
     found = ((FILE_NAME.fullmatch(path.name), path) for path in (run / FOLDER).glob("*"))
     return tuple(
-        _read(path, number)
+        _read(path, number, config, dimension, classes)
         for number, path in sorted((int(match[1]), path) for match, path in found if match)
     )
 
 
-def _read(path: Path, round_number: int) -> EarlierState:
+def _read(path: Path, round_number: int, config: RunConfig, dimension: int, classes: int) -> EarlierState:
     try:
         content = Content(safetensors.torch.load(path.read_bytes()))
-        graph = content.section(GRAPH)
-        condensed = Condensed.from_tensors(graph, copies=False) if graph else None
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise RunError(f"{path} is damaged ({error}): restore it, or audit without --over-rounds") from error
-    return EarlierState(round_number, condensed, content.section(TEACHER))
+        graph, teacher = content.section(GRAPH), content.section(TEACHER)
+        if not graph and not teacher:
+            raise WireError("it holds neither a condensed graph nor a self-trained model")
+        condensed = Condensed.foreign(graph, dimension, classes) if graph else None
+        check_teacher(teacher, config, dimension, classes)
+    except (safetensors.SafetensorError, ValueError, WireError) as error:
+        raise RunError(
+            f"{path} is damaged, or of another run ({error}): restore this file, or remove it to audit the other rounds"
+        ) from error
+    return EarlierState(round_number, condensed, teacher)

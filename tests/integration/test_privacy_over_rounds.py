@@ -17,12 +17,12 @@ from rich.console import Console
 
 from client.data.folder import read_folder
 from client.data.writing import write_folder
-from common.errors import ConfigError, DataError, RunError
+from common.errors import ConfigError, RunError
 from deploy.privacy_audit import Audit, audit_privacy, write_audit
 from deploy.privacy_table import show_audit
 from server.report.page import write_report
 from server.tracking.condensed_release import read_condensed
-from server.tracking.earlier_states import FOLDER, read_states
+from server.tracking.earlier_states import FOLDER, EarlierState, read_states
 from server.tracking.run_directory import RunDirectory
 from tests.integration.conftest import Federated, federate
 
@@ -66,9 +66,13 @@ def record(run: Federated) -> dict[str, Any]:
     return plain
 
 
+def states_of(run: Federated) -> tuple[EarlierState, ...]:
+    return read_states(run.directory.path, run.config, 24, 3)
+
+
 def test_a_run_keeps_what_it_scored(run: Federated) -> None:
     path = run.directory.path
-    states = read_states(path)
+    states = states_of(run)
     scored = [row.round for row in run.directory.read_rounds() if row.test_accuracy is not None]
     assert [state.round for state in states] == scored == [2, 4, 6, 7]
     released = read_condensed(path)
@@ -147,18 +151,50 @@ def test_what_cannot_be_attacked_over_rounds_is_refused(run: Federated, tmp_path
         audit_privacy(Audit(path / "sites", (), defences=False, over_rounds=True))
     with pytest.raises(ConfigError, match="no run keeps no states"):
         audit_privacy(Audit(None, (tmp_path,), defences=True, over_rounds=True))
-    file = path / FOLDER / "round-0004.safetensors"
+
+
+GRAPH, LEARNED = "round-0004.safetensors", "round-0002.safetensors"
+BIAS = "teacher/layers.0.conv.bias"
+FAULTS: dict[str, tuple[str, Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]], str]] = {
+    "width": (GRAPH, lambda own: {"graph/x": own["graph/x"][:, :3].clone()}, "x is float32 of shape"),
+    "values": (GRAPH, lambda own: {"graph/x": own["graph/x"] / 0}, "features that are not finite"),
+    "labels": (GRAPH, lambda own: {"graph/y": own["graph/y"] + 7}, "labels outside its 3 classes"),
+    "links": (
+        GRAPH,
+        lambda own: {"graph/edge_index": own["graph/edge_index"] + 99},
+        "nodes that are not there",
+    ),
+    "part": (GRAPH, lambda own: {"graph/more": torch.ones(1)}, "more is float32 of shape"),
+    "model": (LEARNED, lambda own: {BIAS: own[BIAS][:1].clone()}, "are not those of a model with"),
+    "model's values": (LEARNED, lambda own: {BIAS: own[BIAS] / 0}, "values that are not finite"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_damaged_state_is_named_with_what_is_wrong(run: Federated, fault: str) -> None:
+    name, change, message = FAULTS[fault]
+    file = run.directory.path / FOLDER / name
+    content = file.read_bytes()
+    tensors = safetensors.torch.load(content)
+    try:
+        file.write_bytes(safetensors.torch.save({**tensors, **change(tensors)}))
+        with pytest.raises(RunError, match=rf"{name} is damaged, .*{message}.*: restore this file"):
+            states_of(run)
+    finally:
+        file.write_bytes(content)
+
+
+def test_a_damaged_state_can_be_left_out(run: Federated) -> None:
+    path = run.directory.path
+    file = path / FOLDER / GRAPH
     content = file.read_bytes()
     try:
-        file.write_bytes(content[:50])
-        with pytest.raises(RunError, match=r"round-0004\.safetensors is damaged"):
-            read_states(path)
-        tensors = safetensors.torch.load(content)
-        file.write_bytes(safetensors.torch.save({**tensors, "graph/x": tensors["graph/x"][:, :3].clone()}))
-        with pytest.raises(
-            DataError, match=r"round 4 in .* has 3 numbers a node, but what was released reads 24"
-        ):
-            audit_privacy(Audit(path, (), defences=False, models=1, draws=10, over_rounds=True))
+        for damaged in (content[:50], b"", safetensors.torch.save({})):
+            file.write_bytes(damaged)
+            with pytest.raises(RunError, match=r"remove it to audit the other rounds"):
+                audit_privacy(Audit(path, (), defences=False, models=1, draws=10, over_rounds=True))
+        file.unlink()
+        assert [state.round for state in states_of(run)] == [2, 6, 7]
     finally:
         file.write_bytes(content)
 
@@ -177,4 +213,4 @@ def test_a_run_that_is_not_asked_keeps_nothing(run: Federated, tmp_path: Path) -
     settings = {**run.config.to_flat(), "fedgc.keep-states": False, "rounds": 4}
     other = federate(tmp_path / "run", {name: value for name, value in settings.items() if name != "out"})
     assert not (other.directory.path / FOLDER).exists()
-    assert read_states(other.directory.path) == ()
+    assert states_of(other) == ()
