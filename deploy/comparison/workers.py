@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -200,10 +201,22 @@ def ending(code: int | None) -> str:
     return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
 
 
+def end_with_parent() -> None:
+    """Wait for the end of the process that started this one, then end it, in whatever it does.
+
+    A closed line is only seen by who sends, and a round may take hours; the run goes on from its last complete round.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
 def serve(line: Connection, debug: bool) -> None:
     """Run the cells that come over the line, until it is closed."""
     import torch
 
+    threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
 
