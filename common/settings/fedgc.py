@@ -10,6 +10,8 @@ from common.settings.sections import Count, Fraction, NonNegative, Positive, Sec
 from common.synthetic.gradients import MatchingModel
 from common.synthetic.matching import Distance
 
+Steps = Annotated[int, Field(ge=1, le=10**6)]
+
 
 class FedGCConfig(Section):
     """FedGC: self-training, condensation by the server, fine-tuning by the clients."""
@@ -33,7 +35,7 @@ class FedGCConfig(Section):
     compression: NonNegative = Field(
         5e-4, description="gamma: weight of the divergence of transformed features from noise"
     )
-    bottleneck_epochs: Count = Field(30, description="steps of the transformation")
+    bottleneck_epochs: Steps = Field(30, description="steps of the transformation")
     bottleneck_rate: Positive = Field(0.001, description="step size of the transformation")
     self_training: bool = Field(
         True, description="nodes of no split that the self-trained model is sure of join the labelled ones"
@@ -52,7 +54,7 @@ class FedGCConfig(Section):
     distance: Distance = Field(
         "squared", description="between gradients: squared error, or one minus the cosine of columns"
     )
-    steps: Count = Field(10, description="steps of the condensed graph on the gradients of a round")
+    steps: Steps = Field(10, description="steps of the condensed graph on the gradients of a round")
     feature_steps: Count = Field(20, description="feature steps before the turn of the links")
     adjacency_steps: Count = Field(10, description="link steps before the turn of the features")
     feature_rate: Positive = Field(
@@ -67,7 +69,7 @@ class FedGCConfig(Section):
     )
     class_budget: Count = Field(256, description="most labelled nodes of a class in a client's gradient")
     neighbours: Count = Field(20, description="most neighbours of a node, at either hop, in a gradient")
-    model_steps: Count = Field(200, description="steps of the model that is trained on the condensed graph")
+    model_steps: Steps = Field(200, description="steps of the model that is trained on the condensed graph")
     model_rate: Positive = Field(0.01, description="step size of that model")
     fine_tune_steps: Annotated[int, Field(ge=0, le=10**6)] = Field(
         30, description="most steps by which a client fits that model to its own graph; 0: none"

@@ -11,23 +11,27 @@ from typing import Annotated, Any
 
 import safetensors
 import safetensors.torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
 from common.config import RunConfig, flatten
 from common.errors import ConfigError, RunError, WireError
 from common.fedgc import initial_teacher
 from common.models.parameters import fingerprint, load_parameters
+from common.settings.sections import Count
 from common.synthetic.condensed import Condensed
 from common.wire.records import Content, prefixed
 from server.tracking.audit_section import audit_section
 from server.tracking.durable_files import encoded, json_text, write_atomically
+from server.tracking.release import settings_of
 
 FILE = "condensed.safetensors"
 CARD = "condensed.md"
 HEADER = "fedtag"
 GRAPH = "graph"
 TEACHER = "teacher"
+METHOD = "fedgc"
+"""Which releases condensed graphs."""
 
 
 class CondensedCard(BaseModel):
@@ -46,14 +50,24 @@ class CondensedCard(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    round: Annotated[int, Field(ge=1)]
-    rounds: Annotated[int, Field(ge=1)]
+    round: Count
+    rounds: Count
     ratio: Annotated[float, Field(gt=0, le=1)]
     classes: Annotated[tuple[str, ...], Field(min_length=1)]
-    dimension: Annotated[int, Field(ge=1)]
+    dimension: Count
     features: str
     settings: dict[str, Any]
     digest: str = ""
+
+    @model_validator(mode="after")
+    def _of_one_run(self) -> CondensedCard:
+        if self.rounds > self.round:
+            raise ValueError(
+                f"rounds: {self.rounds} of condensation are more than the {self.round} of the run"
+            )
+        if len(set(self.classes)) < len(self.classes):
+            raise ValueError("classes: a name stands twice")
+        return self
 
 
 @dataclass(frozen=True)
@@ -122,16 +136,18 @@ def read_condensed(path: Path) -> CondensedRelease:
         with safetensors.safe_open(file, framework="pt") as opened:
             entries = json.loads((opened.metadata() or {}).get(HEADER, "null"))
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        if not isinstance(entries, dict):
+            raise ValueError("it has no card")
         card = CondensedCard.model_validate(entries)
     except (safetensors.SafetensorError, OSError, ValueError) as error:
-        reason = "it has no card" if isinstance(error, ValidationError) else str(error)
+        reason = wrong_entries(error) if isinstance(error, ValidationError) else str(error)
         raise RunError(
             f"{file} is no condensed graph of fedtag, or is damaged ({reason}); restore it"
         ) from error
     if digest(card, tensors) != card.digest:
         raise RunError(f"{file} was changed: its digest is not that of its content; restore it from the run")
     try:
-        config = RunConfig.from_flat(flatten({**card.settings, "ratio": card.ratio}))
+        config = card_config(card)
         content = Content(tensors)
         graph = Condensed.foreign(content.section(GRAPH), card.dimension, len(card.classes))
         teacher = content.section(TEACHER)
@@ -143,6 +159,28 @@ def read_condensed(path: Path) -> CondensedRelease:
     except WireError as error:
         raise RunError(f"{file} cannot be trained on ({error}); restore it from the run") from error
     return CondensedRelease(card, config, graph, teacher)
+
+
+def wrong_entries(error: ValidationError) -> str:
+    """The entries of a card that cannot be used, each with the reason."""
+    told = [
+        (".".join(map(str, one["loc"])), one["msg"].removeprefix("Value error, ")) for one in error.errors()
+    ]
+    return "; ".join(f"{place}: {reason}" if place else reason for place, reason in told)
+
+
+def card_config(card: CondensedCard) -> RunConfig:
+    """Defaults, but for the settings of a card.
+
+    Raises:
+        ConfigError: one is not among those that such a card has, or is none of a run; or the method has no such graph.
+    """
+    strange = sorted(card.settings.keys() - set(settings_of(METHOD)))
+    if strange:
+        raise ConfigError(f"settings: {', '.join(strange)} is none of {', '.join(settings_of(METHOD))}")
+    if card.settings.get("method") != METHOD:
+        raise ConfigError(f"settings: method = {card.settings.get('method')!r} releases no condensed graph")
+    return RunConfig.from_flat(flatten({**card.settings, "ratio": card.ratio}))
 
 
 def check_teacher(teacher: Mapping[str, Tensor], config: RunConfig, dimension: int, classes: int) -> None:

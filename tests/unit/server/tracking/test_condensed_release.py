@@ -59,6 +59,13 @@ def test_a_graph_may_come_without_teacher(tmp_path: Path) -> None:
     assert read_condensed(released(tmp_path, prefixed(GRAPH, sound()))).teacher == {}
 
 
+SETTINGS = released_settings(CONFIG)
+
+
+def forged(table: str, name: str, value: object) -> dict[str, object]:
+    return {"settings": {**SETTINGS, table: {**SETTINGS[table], name: value}}}
+
+
 TEACHER_BIAS = f"{TEACHER}/layers.0.conv.bias"
 FAULTS: dict[str, tuple[dict[str, Tensor], dict[str, object], str]] = {
     "labels": ({f"{GRAPH}/y": torch.tensor([0, -1, 1, 0])}, {}, "labels outside its 2 classes"),
@@ -66,7 +73,30 @@ FAULTS: dict[str, tuple[dict[str, Tensor], dict[str, object], str]] = {
     "a teacher's shape": ({TEACHER_BIAS: torch.zeros(2)}, {}, r"bias' is \(2,\) and should be \(5,\)"),
     "a teacher's part": ({f"{TEACHER}/more": torch.zeros(2)}, {}, r"'more' is \(2,\) and should be absent"),
     "a teacher's values": ({TEACHER_BIAS: torch.full((5,), torch.nan)}, {}, "self-trained model has values"),
-    "settings": ({}, {"settings": {"model": {"hidden": 10**9}}}, "settings that cannot be used"),
+    "hidden": ({}, forged("model", "hidden", 10**7), r"cannot be used \(model\.hidden = 10000000: input"),
+    "steps": (
+        {},
+        forged("fedgc", "model-steps", 10**9),
+        r"fedgc\.model-steps = 1000000000: input should be less",
+    ),
+    "epochs": (
+        {},
+        forged("fedgc", "bottleneck-epochs", 10**9),
+        r"fedgc\.bottleneck-epochs = 1000000000: input",
+    ),
+    "rate": ({}, forged("fedgc", "model-rate", -1.0), r"fedgc\.model-rate = -1\.0: input should be greater"),
+    "kind": (
+        {},
+        forged("fedgc", "model-rate", "fast"),
+        r"fedgc\.model-rate = 'fast': input should be a valid",
+    ),
+    "method": ({}, {"settings": {**SETTINGS, "method": "dance"}}, "method = 'dance' releases no condensed"),
+    "no settings": ({}, {"settings": {}}, "method = None releases no condensed"),
+    "tables": ({}, {"settings": {**SETTINGS, "data": {"source": "/"}}}, "settings: data is none of method"),
+    "round": ({}, {"round": -1}, r"damaged \(round: Input should be greater"),
+    "rounds": ({}, {"rounds": 4}, "rounds: 4 of condensation are more than the 3"),
+    "ratio": ({}, {"ratio": -2.0}, r"damaged \(ratio: Input should be greater"),
+    "classes": ({}, {"classes": ("a", "a")}, "classes: a name stands twice"),
 }
 
 
