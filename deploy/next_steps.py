@@ -10,6 +10,8 @@ from deploy.server_names import LOOPBACK_NAMES, dialled
 from deploy.transport import superlink_options, supernode_options
 
 INSTALLED = "/etc/fedtag"
+KEPT = "/var/lib/fedtag"
+NODE = f"{INSTALLED}/node.toml"
 CONNECTION = "fedtag"
 CONTROL_PORT = 8000
 FLEET_PORT = 9092
@@ -43,6 +45,11 @@ def connection_settings() -> str:
     )
 
 
+def node_settings(name: str) -> str:
+    """The file of --node-config of an institution."""
+    return f'name = "{name}"\ndata = "/srv/fedtag/graph"\nworkspace = "{KEPT}/site"\ncache = "{KEPT}/cache"'
+
+
 def _summary(made: Issued) -> str:
     names = ", ".join(name for name in made.names if name not in LOOPBACK_NAMES)
     return (
@@ -61,7 +68,7 @@ def _server() -> str:
     return (
         f"{QUIET}\n"
         f"flower-superlink --host 127.0.0.1 --port {CONTROL_PORT} --fleet-api-address 0.0.0.0:{FLEET_PORT} "
-        f"{options} --database superlink.db\n"
+        f"{options} --database {KEPT}/superlink.db\n"
         f"# in ~/.flwr/config.toml on the server:\n{connection_settings()}"
     )
 
@@ -76,9 +83,9 @@ def _registration(names: tuple[str, ...]) -> str:
 
 def _institution(folder: CertificateFolder, name: str, server: str) -> str:
     options = shlex.join(supernode_options(Path(INSTALLED)))
-    # Flower reads the value as TOML, in which a name without quotes is no string.
-    node = f"\"data='/path/to/folder' name='{name}'\""
     return (
-        f"{_hand_over(folder.institution(name), name)}\n{QUIET}\n"
-        f"flower-supernode --superlink {dialled(server, FLEET_PORT)} {options} --node-config {node}"
+        f"{_hand_over(folder.institution(name), name)}\n"
+        f"# {NODE} there says whose node it is and where its data are; correct the folders:\n"
+        f"{node_settings(name)}\n{QUIET}\n"
+        f"flower-supernode --superlink {dialled(server, FLEET_PORT)} {options} --node-config {NODE}"
     )
