@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import tomli_w
@@ -10,6 +13,8 @@ import tomli_w
 from common.errors import ConfigError, ProtocolError
 from common.secure.identity import PublicIdentity
 from common.wire.names import CLIENT_NAME
+
+HEADING = re.compile(r"""^[ \t]*\[[ \t]*(?:([A-Za-z0-9_-]+)|["'](.+?)["'])[ \t]*\]""", re.MULTILINE)
 
 
 def read_roster(path: Path) -> dict[str, PublicIdentity]:
@@ -21,7 +26,14 @@ def read_roster(path: Path) -> dict[str, PublicIdentity]:
         ConfigError: the file cannot be read, or an entry is wrong; it says which and what to do.
     """
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        twice = names_that_stand_twice(text)
+        if twice:
+            raise ConfigError(
+                f"the roster {path} has more than one entry of {', '.join(twice)}: keep the one that the institution read back "
+                "to you"
+            )
+        tables = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"the roster {path} cannot be read ({error}): name an existing file") from error
     except ValueError as error:  # neither UTF-8 nor TOML
@@ -38,13 +50,25 @@ def read_roster(path: Path) -> dict[str, PublicIdentity]:
             public = PublicIdentity.from_json(entry, name)
         except ProtocolError as error:
             raise ConfigError(f"the roster {path}: {error}; paste the entry of {name} again") from error
-        for other, known in roster.items():
-            if known.seal == public.seal or known.sign == public.sign:
-                raise ConfigError(
-                    f"{other} and {name} have the same key in the roster {path}: one entry is wrong"
-                )
         roster[name] = public
+    if shared := names_with_one_key(roster):
+        raise ConfigError(
+            f"the roster {path} has one key for several institutions ({', '.join(shared)}): paste their entries again, "
+            "each as that institution's own fedtag identity printed it"
+        )
     return roster
+
+
+def names_that_stand_twice(text: str) -> list[str]:
+    """Names of tables that a roster declares more than once, sorted; TOML itself allows none."""
+    counts = Counter(bare or quoted for bare, quoted in HEADING.findall(text))
+    return sorted(name for name, count in counts.items() if count > 1)
+
+
+def names_with_one_key(roster: Mapping[str, PublicIdentity]) -> list[str]:
+    """All names that have a key in common with another, in the order of the file; two pairs are one list."""
+    counts = Counter(key for one in roster.values() for key in {one.seal, one.sign})
+    return [name for name, one in roster.items() if max(counts[one.seal], counts[one.sign]) > 1]
 
 
 def roster_entry(name: str, public: PublicIdentity) -> str:

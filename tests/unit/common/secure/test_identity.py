@@ -133,10 +133,16 @@ def test_a_bad_roster_says_what_to_do(tmp_path: Path, three: tuple[Identity, Ide
     cases = {
         "": "is empty: paste an entry",
         "a = ": "is no TOML",
-        entry + entry: "is no TOML",
+        entry + entry: "has more than one entry of a: keep the one",
+        entry
+        + roster_entry("a", three[1].public).replace("[a]", '[ "a" ]'): "has more than one entry of a: keep",
+        entry + 'seal = "00"': "is no TOML",
         'a = "text"': "the keys of a must be a table of seal and sign.*paste the entry of a again",
         entry.replace(three[0].public.seal.hex(), "00"): "the sealing key of a must be 64",
-        entry + roster_entry("b", three[0].public): "a and b have the same key",
+        entry + roster_entry("b", three[0].public): r"one key for several institutions \(a, b\): paste",
+        "".join(roster_entry(name, three["aab".index(name[0])].public) for name in ("a1", "a2", "a3", "b")): (
+            r"one key for several institutions \(a1, a2, a3\): paste"
+        ),
         entry.replace("[a]", '["a/b"]'): "is no name of an institution",
     }
     for text, message in cases.items():
