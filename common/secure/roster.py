@@ -30,8 +30,8 @@ def read_roster(path: Path) -> dict[str, PublicIdentity]:
         twice = names_that_stand_twice(text)
         if twice:
             raise ConfigError(
-                f"the roster {path} has more than one entry of {', '.join(twice)}: keep the one that the institution read back "
-                "to you"
+                f"the roster {path} has more than one entry of {', '.join(twice)}: keep the one that the institution "
+                "read back to you"
             )
         tables = tomllib.loads(text)
     except OSError as error:
