@@ -25,7 +25,7 @@ from common.models.parameters import Parameters, fingerprint, parameters_of
 from common.synthetic.student import student
 from deploy.console import results, say
 from deploy.display import display
-from deploy.prediction import check_features
+from deploy.prediction import check_fit
 from deploy.simulation import check_device
 from server.progress import percentage
 from server.tracking.condensed_release import CondensedRelease, read_condensed
@@ -113,7 +113,7 @@ def _scored(
     with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace, display(debug) as shown:
         site = Site(called, folder, Path(workspace), cache or cache_folder(), device)
         session = Session(site, config, shown.work(called), card.classes)
-        check_features(session, card.features)
+        check_fit(session, card.features, card.dimension)
         with limited_threads(session.graph.x.numel()):
             ready = prepared_by(session, release.teacher)
             if ready.x.shape[1] != card.dimension:

@@ -27,7 +27,7 @@ from deploy.audit import Audited
 from deploy.console import say
 from deploy.display import Display
 from deploy.faithfulness_table import show_measures
-from deploy.prediction import check_features
+from deploy.prediction import check_fit
 from server.report.page import write_report
 from server.tracking.durable_files import write_atomically
 from server.tracking.release import Release, read_release
@@ -126,7 +126,7 @@ def measure_sites(
     prepared = []
     for site in sites:
         session = Session(site, release.config, display.work(site.name), card.classes)
-        check_features(session, card.features)
+        check_fit(session, card.features, card.dimension)
         chosen = chosen_targets(session, targets, seed)
         if chosen:
             # A file that cannot be read is found before the long work, not after it.

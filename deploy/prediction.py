@@ -108,13 +108,10 @@ def predict(
         site = Site(called, folder, Path(made), cache or cache_folder(), device)
         past = None if workspace is None else replace(site, workspace=workspace).state
         session = Session(site, config, shown.work(called), card.classes, past)
-        check_features(session, card.features)
+        check_fit(session, card.features, card.dimension)
         dimension = session.local_graph.x.shape[1]
         if dimension != card.dimension:
-            raise DataError(
-                f"{folder}: features have {dimension} numbers a node, but the model reads {card.dimension}; "
-                "use the features or the encoder that the model was trained with."
-            )
+            raise DataError(wrong_width(folder, dimension, card.dimension))
         released = ReleasedModel(release.parameters, card.round, card.scoring, own)
         with limited_threads(session.local_graph.x.numel()):
             prediction = client_method_of(config).predict(released, session, evidence)
@@ -140,22 +137,62 @@ def read_architecture(file: Path, paths: Sequence[str]) -> Architecture:
         ) from error
 
 
-def check_features(session: Session, wanted: str) -> None:
-    """Raise DataError where the folder's features are of another kind than the model's."""
-    found = session.bank_source
-    if found == wanted:
-        return
+def check_fit(session: Session, features: str, dimension: int) -> None:
+    """Raise DataError with all that is wrong with a folder, and all that keeps it from what was released.
+
+    Args:
+        session: of the folder.
+        features: the kind of features that what was released reads.
+        dimension: numbers of a node in them.
+    """
+    problems: list[str] = []
+    try:
+        _ = session.data
+    except DataError as error:
+        problems += error.problems
+    if session.site.folder.is_dir() and (told := misfit(session, features, dimension)):
+        problems.append(told)
+    if problems:
+        raise DataError(problems)
+
+
+def misfit(session: Session, wanted: str, dimension: int) -> str:
+    """What is wrong with the features of a folder that may have other faults, too; empty where they fit."""
     folder = session.site.folder
-    if found == FOLDER_FEATURES:
-        raise DataError(
+    file = folder / FOLDER_FEATURES
+    if file.is_file() and wanted != FOLDER_FEATURES:
+        return (
             f"{folder} has {FOLDER_FEATURES}, but the model reads texts by the {wanted}; "
             f"predict on a copy of the folder without {FOLDER_FEATURES}."
         )
-    raise DataError(
-        f"{folder} has no {FOLDER_FEATURES}, but the model was trained on features from such a file; "
-        "add it, with the same columns as in training."
-        if wanted == FOLDER_FEATURES
-        else f"the model reads features from '{wanted}', its settings name the {found}; restore model.json."
+    if file.is_file():
+        width = stored_width(file)
+        return "" if width in (None, dimension) else wrong_width(folder, width, dimension)
+    if wanted == FOLDER_FEATURES:
+        return (
+            f"{folder} has no {FOLDER_FEATURES}, but the model was trained on features from such a file; "
+            f"add it, with the same {dimension} columns as in training."
+        )
+    own = f"encoder {session.config.text.encoder}"
+    if own == wanted:
+        return ""
+    return f"the model reads features from '{wanted}', its settings name the {own}; restore model.json."
+
+
+def stored_width(file: Path) -> int | None:
+    """Columns of a matrix on disk; None where it is none, which reading its folder tells."""
+    try:
+        shape = np.load(file, mmap_mode="r", allow_pickle=False).shape
+    except (OSError, ValueError, EOFError):
+        return None
+    return int(shape[1]) if len(shape) == 2 else None
+
+
+def wrong_width(folder: Path, found: int | None, wanted: int) -> str:
+    """How features of another width are told of."""
+    return (
+        f"{folder}: features have {found} numbers a node, but the model reads {wanted}; "
+        "use the features or the encoder that the model was trained with."
     )
 
 

@@ -25,7 +25,7 @@ from common.errors import ConfigError, DataError, RunError
 from common.randomness import derive_seed
 from deploy.audited_artefact import Artefact, read_artefact
 from deploy.display import Display, display
-from deploy.prediction import check_features
+from deploy.prediction import check_fit
 from deploy.released_targets import released_targets, targets_over_rounds
 from deploy.simulation import check_device
 from server.report.page import write_report
@@ -159,13 +159,14 @@ def check_sessions(sessions: Sequence[Session], artefact: Artefact | None) -> No
         names = ", ".join(session.site.name for session in sessions)
         raise DataError(f"two folders have the same name ({names}); rename one, names tell sites apart")
     for session in sessions:
+        if artefact is not None:
+            check_fit(session, artefact.features, artefact.dimension)
         if session.data.classes != sessions[0].data.classes:
             raise DataError(
                 f"{session.site.folder} has other classes than {sessions[0].site.folder}; "
                 "audit folders of one federation"
             )
         if artefact is not None:
-            check_features(session, artefact.features)
             dimension = session.graph.x.shape[1]
             if dimension != artefact.dimension:
                 raise DataError(

@@ -191,11 +191,11 @@ def feature_runs(
     return runs
 
 
-def refused(run: Path, folder: Path, out: Path, code: int, *options: object) -> str:
+def refused(run: Path, folder: Path, out: Path, code: int, *options: object, faults: int = 1) -> str:
     result = fedtag("predict", run, folder, "--out", out, *options)
     assert result.exit_code == code, result.output
     assert "Traceback" not in result.output
-    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    assert len(result.stderr.strip().splitlines()) == faults, result.stderr
     return result.stderr.replace("\n", " ")
 
 
@@ -234,12 +234,34 @@ def test_features_and_encoders_are_not_confused(
     assert not out.exists()
 
 
+def test_all_that_does_not_fit_is_told_at_once(feature_runs: dict[str, Path], tmp_path: Path) -> None:
+    out, wrong = tmp_path / "p.parquet", tmp_path / "wrong"
+    shutil.copytree(feature_runs["data"], wrong)
+    meta = json.loads((wrong / "meta.json").read_text())
+    (wrong / "meta.json").write_text(json.dumps({**meta, "classes": ["a", "b", "z"]}))
+    np.save(wrong / "features.npy", np.zeros((60, 9), np.float32))
+    for edges in wrong.glob("edges.*"):
+        edges.unlink()
+    told = refused(feature_runs["fedavg"], wrong, out, 2, faults=3)
+    assert "there is no edges.parquet or edges.csv" in told
+    assert "classes is ['a', 'b', 'z'], but the model's classes are" in told
+    assert "features have 9 numbers a node, but the model reads 8" in told
+    (wrong / "features.npy").unlink()
+    told = refused(feature_runs["fedavg"], wrong, out, 2, faults=3)
+    assert "has no features.npy, but the model was trained on features from such a file; add it, with" in told
+    # What reading tells of a file is told once.
+    (wrong / "features.npy").write_bytes(b"")
+    told = refused(feature_runs["fedavg"], wrong, out, 2, faults=3)
+    assert told.count("features.npy") == 1
+
+
 def test_other_classes_and_broken_folders(
     feature_runs: dict[str, Path], model: Path, dance_run: Federated, tmp_path: Path
 ) -> None:
     out = tmp_path / "p.parquet"
-    told = refused(model, feature_runs["data"], out, 2)
+    told = refused(model, feature_runs["data"], out, 2, faults=2)
     assert "classes is ['a', 'b', 'c'], but the model's classes are" in told
+    assert "has features.npy, but the model reads texts" in told
     no_text = data_folder(tmp_path / "no-text", [{"node_id": 1, "label": None}], [])
     assert "column text is missing" in refused(model, no_text, out, 2)
     assert "is not a folder" in refused(model, tmp_path / "nowhere", out, 2)
