@@ -14,6 +14,7 @@ from torch import Tensor
 
 from client.data.folder import read_folder
 from client.data.text_graph import TextGraph
+from client.evidence.earlier import evidence_of_run
 from client.mailbox import Mailbox
 from client.secure.contribution import answered, guarded
 from client.site import Site
@@ -258,6 +259,11 @@ class Session:
         StateStore(self.site.state, instruction.run, part).save(
             instruction.round, instruction.step, tensors, values
         )
+
+    @property
+    def evidence(self) -> Path:
+        """The folder for the evidence of this run; that of an earlier one is put aside first."""
+        return evidence_of_run(self.site.evidence, self._current().run)
 
     def document(self, name: str, text: str) -> None:
         """Leave a text for people beside the run's state, where it stays at the site."""

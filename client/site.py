@@ -36,7 +36,7 @@ class Site:
 
     @property
     def evidence(self) -> Path:
-        """The folder of evidence packs."""
+        """The folder of evidence packs: of the newest run that wrote any, and below it of those before."""
         return self.workspace / "evidence"
 
     @property

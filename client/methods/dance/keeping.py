@@ -42,7 +42,7 @@ def keep_core_evidence(
     packs = evidence_packs(
         session, evidence, found, logits, "core", round_number, fingerprint(model.state_dict())
     )
-    folder = session.site.evidence / CORE_FOLDER
+    folder = session.evidence / CORE_FOLDER
     write_links(folder, round_number, adjacency)
     # The rounds after it replace it, so that none waits for the disk.
     write_packs(folder, round_number, packs, durable=False)
@@ -87,5 +87,5 @@ def keep_scored_evidence(
             by_node = {pack.node: pack for pack in told}
             packs = tuple(by_node.get(pack.node, pack) for pack in packs)
             ledger = TokenLedger.of(told)
-    write_packs(session.site.evidence, round_number, packs)
+    write_packs(session.evidence, round_number, packs)
     return ledger
