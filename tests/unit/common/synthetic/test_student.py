@@ -35,10 +35,7 @@ def test_the_seed_alone_decides() -> None:
 
 
 def test_divergence_names_the_loss() -> None:
-    with pytest.raises(DivergenceError, match="training on the condensed graph diverged"):
+    with pytest.raises(
+        DivergenceError, match=r"training on the condensed graph diverged .*: lower fedgc\.model-rate"
+    ):
         student(graph(float("inf")), SHAPE, 3, 2, 0.01, 0.0, 0)
-
-
-def test_a_last_step_that_leaves_the_finite_numbers_is_named() -> None:
-    with pytest.raises(DivergenceError, match=r"diverged in its last step: lower fedgc\.model-rate"):
-        student(graph(1.0), SHAPE, 3, 1, 1e39, 0.0, 0)
