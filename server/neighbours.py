@@ -123,6 +123,9 @@ class Mending:
     def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
         return self.method.history(_inner(state), config)
 
+    def is_personal(self, config: RunConfig) -> bool:
+        return self.method.is_personal(config)
+
     def remark(self, state: ServerState, config: RunConfig) -> str:
         return self.method.remark(_inner(state), config)
 

@@ -58,6 +58,9 @@ class DaDfgas(FedAvg):
         "longer": Kind("whether the client is to train longer, since its accuracy lags behind"),
     }
 
+    def is_personal(self, config: RunConfig) -> bool:
+        return config.dadfgas.adaptive
+
     def releasable(self, round_number: int, config: RunConfig) -> bool:
         """A supernet is only released by a run that does nothing but search."""
         stages = Stages.of(config)

@@ -59,6 +59,9 @@ class Isolated:
     def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
         return {}
 
+    def is_personal(self, config: RunConfig) -> bool:
+        return False
+
     def remark(self, state: ServerState, config: RunConfig) -> str:
         return ""
 

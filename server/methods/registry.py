@@ -189,6 +189,13 @@ class ServerMethod(Protocol):
         """What the run directory keeps of a scored round for audits over rounds; empty where that is not asked for."""
         ...
 
+    def is_personal(self, config: RunConfig) -> bool:
+        """Whether what a client is told in its first exchange depends on who it is.
+
+        A server that goes on with a run then asks all for their names first.
+        """
+        ...
+
     def remark(self, state: ServerState, config: RunConfig) -> str:
         """What a person should know of a state that is complete but not as intended; empty where it is."""
         ...

@@ -125,12 +125,10 @@ def test_a_core_of_the_round_is_told_as_other_condensed_graphs_are(
     ("method", "refresh"), [("fedavg", 1), ("fedavg", 2), ("da_dfgas", 2)], ids=lambda value: str(value)
 )
 def test_a_stopped_run_goes_on_with_the_cores_that_it_had(tiny: Tiny, method: str, refresh: int) -> None:
-    # A server that has just resumed knows no names yet, and tells nobody to work longer.
     settings = {
         **CORE,
         "method": method,
         "rounds": 4,
-        "dadfgas.adaptive": False,
         "dance.core-refresh": refresh,
     }
     place = tiny.new_place()
