@@ -9,12 +9,15 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from client.data.metadata import read_metadata
 from client.data.partition import partition
+from client.data.problems import Problems
 from client.data.sites import check_agreement, pooled, prepare_sites
 from client.data.sources import load_source
 from client.data.splitting import parse_split, resplit
 from client.data.writing import write_folder
 from client.methods.dance.node_summaries import FEATURE, refuse_features
+from client.methods.fedgc.bundles import refuse_directed
 from client.session import FOLDER_FEATURES
 from client.site import Site, check_name
 from common.config import RunConfig
@@ -60,6 +63,9 @@ def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
     if config.method == "dance" and config.dance.summaries == FEATURE:
         for name in names:
             refuse_features(name, (destination / name / FOLDER_FEATURES).is_file())
+    if config.method == "fedgc" and config.fedgc.exchange != "off":
+        for name in names:
+            refuse_directed(name, _directed(destination / name))
     sites = tuple(
         Site(name, destination / name, destination / name, cache_folder(), config.device) for name in names
     )
@@ -99,6 +105,14 @@ def _with_roster(sites: tuple[Site, ...], destination: Path) -> tuple[Site, ...]
         if not roster.is_file() or roster.read_bytes() != content:
             replace_private(roster, content)
     return tuple(replace(site, roster=roster) for site in sites)
+
+
+def _directed(folder: Path) -> bool:
+    """Whether the edges of a written folder have one direction."""
+    problems = Problems()
+    meta = read_metadata(folder / "meta.json", problems)
+    problems.raise_any()
+    return meta is not None and meta.directed
 
 
 def _write(config: RunConfig, destination: Path) -> tuple[Path, ...]:

@@ -102,14 +102,10 @@ class Crossings:
         """Of a site's graph.
 
         Raises:
-            ConfigError: the graph is directed, so that one end of a cross edge does not know it.
+            ConfigError: the graph is directed.
         """
         cross = graph.cross_edges
-        if graph.directed:
-            raise ConfigError(
-                f"{graph.name} is directed, and the other end of a cross edge does not know it there: set "
-                "fedgc.exchange = off"
-            )
+        refuse_directed(graph.name, graph.directed)
         foreign = np.array([str(node) for node in cross.foreign], np.str_)
         peer = np.array(cross.peer, np.str_)
         ends = np.stack([cross.source.astype(np.str_), foreign, peer]) if len(cross) else foreign[None]
@@ -213,3 +209,11 @@ def check_requests(
 
 def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def refuse_directed(site: str, directed: bool) -> None:
+    """Raise ConfigError where edges have one direction, so that one end of a cross edge does not know it."""
+    if directed:
+        raise ConfigError(
+            f"{site} is directed, and the other end of a cross edge does not know it there: set fedgc.exchange = off"
+        )

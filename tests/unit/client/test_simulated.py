@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,3 +129,18 @@ def test_without_rosters_no_site_has_one(source: str, tmp_path: Path) -> None:
     assert {site.roster for site in sites} == {None}
     assert not any(site.keys.exists() for site in sites)
     assert not (tmp_path / "sites" / "roster.toml").exists()
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_a_directed_graph_is_refused_before_features_are_exchanged(
+    source: str, clients: int, tmp_path: Path
+) -> None:
+    meta = Path(source) / "meta.json"
+    meta.write_text(json.dumps({**json.loads(meta.read_text()), "directed": True}))
+    fedgc = {"method": "fedgc", "clients": clients, "fedgc.exchange": "summed"}
+    with pytest.raises(ConfigError, match=r"is directed, .*: set fedgc\.exchange = off"):
+        simulate_sites(config(source, **fedgc), tmp_path / "sites")
+    assert (
+        len(simulate_sites(config(source, **{**fedgc, "fedgc.exchange": "off"}), tmp_path / "sites"))
+        == clients
+    )
