@@ -23,7 +23,9 @@ class DaDfgasConfig(Section):
         description="the search ends as soon as the entropy of the global architecture, as a share of the largest, "
         "moves by less than this over five rounds; 0: never",
     )
-    architecture_rate: Positive = Field(0.03, description="step size of Adam on the architecture")
+    architecture_rate: Annotated[float, Field(gt=0, le=10**6)] = Field(
+        0.03, description="step size of Adam on the architecture"
+    )
     smoothing: Fraction = Field(
         0.5, description="share of the global architecture that stays at the start (gamma_0)"
     )

@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 METHODS_DEFAULT = -1.0
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
+# Optimisers divide some of them by a hundredth and less, and still need a number of single precision.
+Positive = Annotated[float, Field(gt=0, le=1e30)]
+NonNegative = Annotated[float, Field(ge=0, le=1e30)]
 Count = Annotated[int, Field(ge=1, le=10**9)]
 
 
@@ -25,6 +26,14 @@ class Section(BaseModel):
         allow_inf_nan=False,
         strict=True,
     )
+
+    @field_validator("*")
+    @classmethod
+    def _no_end_of_string(cls, value: object) -> object:
+        # No path, and no argument of another program, can hold one.
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError("must not hold a NUL character")
+        return value
 
 
 class DataConfig(Section):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,38 @@ def test_all_errors_come_at_once() -> None:
     assert any(
         line.startswith("aggregation.average-decay = -0.5: must be in [0, 1), or -1") for line in lines
     )
+
+
+SENSELESS: dict[str, tuple[object, ...]] = {
+    "fedc4.threshold": (-1.1, 1.1, math.nan, "near"),
+    "fedc4.alpha": (0.0, -1.0, math.inf, 1e300, True),
+    "fedc4.beta": (-1.0, 1e300),
+    "fedc4.noise": (-1.0, 1e300),
+    "fedc4.candidates": (0, 10**10, 1.5),
+    "fedc4.exchange": ("", "all", 1),
+    "dadfgas.cells": (0, 5),
+    "dadfgas.search-share": (-0.1, 1.1),
+    # Adam cannot take the one, and all architectures are the same to it from the other on.
+    "dadfgas.architecture-rate": (0.0, -1.0, 1e300, 1e30),
+    "dadfgas.smoothing-rounds": (0.0, -60.0, 1e300),
+    "dadfgas.personal": (1, "true"),
+    "train.learning-rate": (-0.1, 1e300, math.nan),
+    "train.neighbour-generator": (1, "yes"),
+    "train.generator-rounds": (0, 1001),
+    "train.generator-hidden": (0.0, 1.0),
+    "train.generator-most": (0, 6),
+    "data.source": ("a\0b", 3),
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [(key, value) for key, all_ in SENSELESS.items() for value in all_]
+)
+def test_a_value_without_sense_is_refused_by_name(key: str, value: object) -> None:
+    with pytest.raises(ConfigError) as refused:
+        RunConfig.from_flat({"method": "fedavg", key: value})
+    (line,) = str(refused.value).splitlines()
+    assert line.startswith(f"{key} = ")
 
 
 @pytest.mark.parametrize(("method", "decay"), [("dance", 0.95), ("fedavg", 0.0), ("isolated", 0.0)])
