@@ -44,11 +44,12 @@ CONTRACT_STEMS = ("nodes", "edges", "cross_edges")
 
 @dataclass(frozen=True)
 class Predicted:
-    """What was predicted for a folder, and with what."""
+    """What was predicted for a folder, and with what; `scoring` is the path that did."""
 
     release: Release
     data: TextGraph
     prediction: Prediction
+    scoring: str
     facts: Mapping[str, Any]
 
     @property
@@ -97,10 +98,10 @@ def predict(
             "restore the file from the run"
         )
     own = None if architecture is None else read_architecture(architecture, paths)
-    if card.scoring == OWN or own is not None:
+    scoring = card.scoring
+    if scoring == OWN or own is not None:
         # Whoever has no architecture of its own predicts by that of all.
-        card = card.model_copy(update={"scoring": SHARED if own is None else OWN})
-        release = replace(release, card=card)
+        scoring = SHARED if own is None else OWN
     if workspace is not None and (config.method != "fedgc" or config.fedgc.exchange == "off"):
         raise ConfigError("--workspace is for models of fedgc with an exchange of features: leave it out")
     called = name if name is not None else name_of(folder)
@@ -112,10 +113,10 @@ def predict(
         dimension = session.local_graph.x.shape[1]
         if dimension != card.dimension:
             raise DataError(wrong_width(folder, dimension, card.dimension))
-        released = ReleasedModel(release.parameters, card.round, card.scoring, own)
+        released = ReleasedModel(release.parameters, card.round, scoring, own)
         with limited_threads(session.local_graph.x.numel()):
             prediction = client_method_of(config).predict(released, session, evidence)
-        return Predicted(release, session.data, prediction, facts_of(release, session))
+        return Predicted(release, session.data, prediction, scoring, facts_of(release, scoring, session))
 
 
 def read_architecture(file: Path, paths: Sequence[str]) -> Architecture:
@@ -196,7 +197,7 @@ def wrong_width(folder: Path, found: int | None, wanted: int) -> str:
     )
 
 
-def facts_of(release: Release, session: Session) -> dict[str, Any]:
+def facts_of(release: Release, scoring: str, session: Session) -> dict[str, Any]:
     """What the metadata of the table says of its making."""
     card, config = release.card, release.config
     facts: dict[str, Any] = {
@@ -204,7 +205,7 @@ def facts_of(release: Release, session: Session) -> dict[str, Any]:
         "method": config.method,
         "model": card.fingerprint,
         "round": card.round,
-        "scoring": card.scoring,
+        "scoring": scoring,
         "classes": list(card.classes),
         "features": card.features,
         "site": session.site.name,
@@ -236,8 +237,7 @@ def write_predictions(predicted: Predicted, out: Path) -> None:
     schema = table_schema(predicted.data, predicted.facts)
     sink = pa.BufferOutputStream()
     with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
-        scoring = predicted.release.card.scoring
-        for batch in table_batches(predicted.data, predicted.prediction, scoring, schema):
+        for batch in table_batches(predicted.data, predicted.prediction, predicted.scoring, schema):
             writer.write_batch(batch)
     write_whole(out, sink.getvalue().to_pybytes())
 
@@ -247,7 +247,10 @@ def show_predictions(predicted: Predicted, out: Path) -> None:
     console = results()
     card, data = predicted.release.card, predicted.data
     method = predicted.release.config.method
-    say(console, f"model        {method}, round {card.round}, {card.fingerprint[:12]}, path {card.scoring}")
+    say(
+        console,
+        f"model        {method}, round {card.round}, {card.fingerprint[:12]}, path {predicted.scoring}",
+    )
     say(console, f"nodes        {data.num_nodes:,}, edges {len(data.edges):,}")
     console.print(class_counts(predicted))
     if scores := accuracies(predicted):

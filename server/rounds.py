@@ -187,8 +187,9 @@ class Rounds:
         self.progress.begin(self.config.rounds, self.standing.round)
         pending = [] if self.standing.pending is None else [self.standing.pending]
         self.watch.begin(self.standing.run, [*self.directory.read_rounds(), *pending])
-        personal = self.config.train.client_fraction < 1 or self.method.is_personal(self.config)
-        if restored is not None and personal:
+        # Masked sums begin with keys, so that all have told their names when the method speaks.
+        personal = self.method.is_personal(self.config) and not self.config.privacy.secure_aggregation
+        if restored is not None and (personal or self.config.train.client_fraction < 1):
             # Sampling and what is told go by names, and Flower's node numbers may be others than before.
             recall = Turn(self.standing.round + 1)
             recall.traffic = self.closing.traffic
