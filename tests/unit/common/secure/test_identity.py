@@ -140,6 +140,10 @@ def test_a_bad_roster_says_what_to_do(tmp_path: Path, three: tuple[Identity, Ide
         'a = "text"': "the keys of a must be a table of seal and sign.*paste the entry of a again",
         entry.replace(three[0].public.seal.hex(), "00"): "the sealing key of a must be 64",
         entry + roster_entry("b", three[0].public): r"one key for several institutions \(a, b\): paste",
+        entry
+        + roster_entry("b", three[1].public).replace(
+            three[1].public.sign.hex(), three[0].public.sign.hex()
+        ): r"one key for several institutions \(a, b\): paste",
         "".join(roster_entry(name, three["aab".index(name[0])].public) for name in ("a1", "a2", "a3", "b")): (
             r"one key for several institutions \(a1, a2, a3\): paste"
         ),
