@@ -14,12 +14,18 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from common.errors import RunError
+from common.errors import FedtagError, RunError
 
 RUN = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 FILE = re.compile(r"(.*)round-(\d+)-step-(\d+)\.safetensors")
 KEPT_ROUNDS = 2
 KEPT_RUNS = 4
+
+
+def check_run(run: str, kind: type[FedtagError] = RunError) -> None:
+    """Raise an error where a run's identifier, which the server chooses, cannot be the name of a folder."""
+    if not RUN.fullmatch(run):
+        raise kind(f"run {run[:80]!r} is no identifier: 1 to 64 letters, digits or hyphens are allowed")
 
 
 @dataclass(frozen=True)
@@ -46,11 +52,8 @@ class StateStore:
     """
 
     def __init__(self, folder: Path, run: str, part: str = "") -> None:
-        # The server chooses the identifier, and it becomes the name of a folder beside which old ones are removed.
-        if not RUN.fullmatch(run):
-            raise RunError(
-                f"run {run[:80]!r} is no identifier: 1 to 64 letters, digits or hyphens are allowed"
-            )
+        # It becomes the name of a folder beside which old ones are removed.
+        check_run(run)
         self.folder = folder / run
         self.prefix = f"{part}-" if part else ""
 

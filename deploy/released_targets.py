@@ -11,12 +11,11 @@ from torch import Tensor
 
 from client.attacks.population import Population
 from client.attacks.targets import Target, released, trained_on_condensed
-from client.methods.fedgc.features import exchanged, kept_exchange
+from client.methods.fedgc.features import check_rows, exchanged, kept_exchange
 from client.methods.fedgc.preparation import Prepared, kept_preparation, received_teacher
 from client.methods.registry import client_method
 from client.prediction.outcome import ReleasedModel
 from client.session import Session
-from common.errors import DataError
 from common.fedgc import CONDENSED, TUNED
 from common.synthetic.condensed import Condensed
 from deploy.audited_artefact import Artefact
@@ -91,7 +90,7 @@ def self_trained(teacher: Mapping[str, Tensor], sessions: Sequence[Session]) -> 
     for session in sessions:
         kept = kept_exchange(kept_state(session)) if session.config.fedgc.exchange != "off" else None
         x = exchanged(session) if kept is None else kept.to(session.device)
-        check_rows(session, x)
+        check_rows(session, x, kept_state(session))
         logits.append(received_teacher(session, teacher)(x, session.adjacency))
     return released(TEACHER, torch.cat(logits), "self-trained")
 
@@ -105,7 +104,7 @@ def of_condensed(
     if len(kept) < len(sessions):
         return [trained_on_condensed(RAW, "condensed", people, graph, people.graph.x)]
     for session, one in zip(sessions, kept, strict=True):
-        check_rows(session, one.x)
+        check_rows(session, one.x, kept_state(session))
     device = people.graph.x.device
     labelled = torch.cat([one.labelled for one in kept]).to(device)
     pseudo = labelled & ~people.members
@@ -121,13 +120,3 @@ def of_condensed(
 def kept_state(session: Session) -> Path:
     """Where a simulated site, and one whose workspace is its folder, keeps what it made in a run."""
     return replace(session.site, workspace=session.site.folder).state
-
-
-def check_rows(session: Session, x: Tensor) -> None:
-    """Raise DataError where features that a site has kept are not those of its folder's nodes."""
-    wanted = tuple(session.graph.x.shape)
-    if tuple(x.shape) != wanted:
-        raise DataError(
-            f"{kept_state(session)} has features of {tuple(x.shape)} (nodes, numbers), but the folder has {wanted}: "
-            "audit the folder with which the run was made"
-        )

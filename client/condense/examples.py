@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from client.condense.prior import EvidencePrior
 from client.condense.round_core import core_links, core_of_round
@@ -15,21 +14,13 @@ from client.condense.synthetic.leak import single_rows
 from client.session import Session
 from client.train.classifier import local_examples
 from client.train.examples import Examples, label_weights
-from common.graph import Adjacency, normalised_adjacency
+from common.graph import normalised_adjacency
+from common.models.classifier import NodeClassifier
 from common.settings.methods import ROUND_CORE
 
 
-@runtime_checkable
-class Classifier(Protocol):
-    """A node classifier whose embedding can be looked at."""
-
-    def hidden_and_logits(self, x: Tensor, adjacency: Adjacency) -> tuple[Tensor, Tensor]:
-        """What the last layer reads of each node, and the logits, without dropout."""
-        ...
-
-
 def training_examples(
-    session: Session, model: Classifier, round_number: int
+    session: Session, model: NodeClassifier, round_number: int
 ) -> tuple[Examples, dict[str, Any]]:
     """The examples of a round, and what the server is told of them; without a condenser that is nothing.
 
@@ -50,7 +41,9 @@ def training_examples(
 
 
 @torch.no_grad()
-def core_examples(session: Session, model: Classifier, round_number: int) -> tuple[Examples, dict[str, Any]]:
+def core_examples(
+    session: Session, model: NodeClassifier, round_number: int
+) -> tuple[Examples, dict[str, Any]]:
     """DANCE's core without its fusion: real nodes with their own features, linked anew.
 
     Self-expression compares features propagated over two hops of the training graph. The fused features of DANCE have

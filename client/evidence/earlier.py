@@ -6,8 +6,7 @@ import shutil
 from pathlib import Path
 
 from client.evidence.packs import write_whole
-from client.state import RUN
-from common.errors import RunError
+from client.state import RUN, check_run
 
 OWNER = "run.txt"
 EARLIER = "earlier"
@@ -26,8 +25,7 @@ def evidence_of_run(folder: Path, run: str) -> Path:
     Raises:
         RunError: it is no identifier.
     """
-    if not RUN.fullmatch(run):
-        raise RunError(f"run {run[:80]!r} is no identifier: 1 to 64 letters, digits or hyphens are allowed")
+    check_run(run)
     owner = folder / OWNER
     try:
         told = owner.read_text(encoding="utf-8", errors="replace").strip()

@@ -14,7 +14,7 @@ from client.secure.admission import admit
 from client.secure.balance import check_balance, checked_weights, parts_digest
 from client.secure.dealing import content_digest, deal, received
 from client.secure.vault import Holdings, Vault
-from client.state import RUN
+from client.state import check_run
 from common.errors import ProtocolError
 from common.secure.block import Block, Plan, request_table
 from common.secure.fixed_point import FixedPoint
@@ -54,11 +54,7 @@ class Member:
         fixed: FixedPoint,
         largest_weight: float,
     ) -> None:
-        # The server chooses the identifier, and it becomes the name of a folder.
-        if not RUN.fullmatch(run):
-            raise ProtocolError(
-                f"run {run[:80]!r} is no identifier: 1 to 64 letters, digits or hyphens are allowed"
-            )
+        check_run(run, ProtocolError)
         self.name = name
         self.run = run
         self.identity = identity

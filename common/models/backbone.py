@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from common.graph import Adjacency
+from common.models.classifier import NodeClassifier
 from common.models.convolutions import FAMILIES
 
 DRAWS = 1 << 16
@@ -30,7 +31,7 @@ def dropout(
     return x * (bits >= dropped - DRAWS // 2) * (DRAWS / (DRAWS - dropped))
 
 
-class Backbone(nn.Module):
+class Backbone(NodeClassifier):
     """`layers` convolutions with ReLU between them and dropout before each.
 
     Args:
@@ -70,9 +71,3 @@ class Backbone(nn.Module):
             hidden = functional.relu(layer(dropout(hidden, self.rate, generator), adjacency))
         logits = self.layers[-1](dropout(hidden, self.rate, generator), adjacency)
         return hidden, logits if self.skip is None else logits + self.skip(x)
-
-    def forward(
-        self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency, generator: torch.Generator | None = None
-    ) -> Float[Tensor, "nodes classes"]:
-        """Logits. Dropout is on if and only if a generator is given."""
-        return self.hidden_and_logits(x, adjacency, generator)[1]

@@ -42,16 +42,12 @@ def _restored(session: Session) -> Tensor:
 
 
 def _of_past(state: Path, session: Session) -> Tensor:
-    kept, wanted = kept_exchange(state), tuple(session.graph.x.shape)
+    kept = kept_exchange(state)
     if kept is None:
         raise DataError(
             f"{state} has no features of an exchange: give the workspace that the site had in the run, or none"
         )
-    if tuple(kept.shape) != wanted:
-        raise DataError(
-            f"{state} has features of {tuple(kept.shape)} (nodes, numbers), but the folder has {wanted}: give the "
-            "folder with which the run was made, or no workspace"
-        )
+    check_rows(session, kept, state)
     return kept.to(session.device)
 
 
@@ -63,3 +59,13 @@ def kept_exchange(state: Path) -> Tensor | None:
     """
     kept = newest_kept(state, NAME)
     return None if kept is None else kept.tensors["x"]
+
+
+def check_rows(session: Session, x: Tensor, state: Path) -> None:
+    """Raise DataError where features that a site has kept in its state are not those of its folder's nodes."""
+    wanted = tuple(session.graph.x.shape)
+    if tuple(x.shape) != wanted:
+        raise DataError(
+            f"{state} has features of {tuple(x.shape)} (nodes, numbers), but the folder has {wanted}: give the folder "
+            "with which the run was made"
+        )

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from common.graph import Adjacency
 from common.models.backbone import dropout
+from common.models.classifier import NodeClassifier
 from common.models.supernet.activations import FUNCTIONS
 from common.models.supernet.aggregations import aggregate
 from common.models.supernet.architecture import Architecture, CellArchitecture
@@ -87,7 +88,7 @@ class DiscreteCell(nn.Module):
         return projected(torch.stack(ends), blocks, len(ends), self.get_buffer("gain"))
 
 
-class DiscreteNetwork(nn.Module):
+class DiscreteNetwork(NodeClassifier):
     """The network of an architecture. Its parameters have the names of the supernet's.
 
     It has no module of which it makes no use: no gates on removed edges, no projections of removed nodes, and no
@@ -118,22 +119,13 @@ class DiscreteNetwork(nn.Module):
         adjacency: Adjacency,
         generator: torch.Generator | None = None,
     ) -> tuple[Float[Tensor, "nodes hidden"], Float[Tensor, "nodes classes"]]:
-        """What the last cell gives, and the logits. Dropout is on if and only if a generator is given."""
+        """What the last cell gives, and the logits."""
         x = dropout(x, self.rate, generator)
         h = self.first(x)
         before = None if self.second is None else self.second(x)
         for cell in self.cells:
             h = before = cell(h, before, adjacency)
         return h, self.classifier(dropout(h, self.rate, generator))
-
-    def forward(
-        self,
-        x: Float[Tensor, "nodes inputs"],
-        adjacency: Adjacency,
-        generator: torch.Generator | None = None,
-    ) -> Float[Tensor, "nodes classes"]:
-        """The logits alone."""
-        return self.hidden_and_logits(x, adjacency, generator)[1]
 
 
 def discrete_network(

@@ -11,13 +11,14 @@ from torch import Tensor, nn
 from common.config import RunConfig
 from common.graph import Adjacency
 from common.models.backbone import dropout
+from common.models.classifier import NodeClassifier
 from common.models.parameters import seeded
 from common.models.supernet.cell import Cell
 from common.models.supernet.logits import CellLogits
 from common.randomness import derive_seed
 
 
-class Supernet(nn.Module):
+class Supernet(NodeClassifier):
     """Two projections of the features, cells one after the other, a linear classifier.
 
     The first cell takes H = P_1 x and X = P_2 x; for a later one both are the output of the cell before, so that no
@@ -52,27 +53,12 @@ class Supernet(nn.Module):
         adjacency: Adjacency,
         generator: torch.Generator | None = None,
     ) -> tuple[Float[Tensor, "nodes hidden"], Float[Tensor, "nodes classes"]]:
-        """What the last cell gives, and the logits. Dropout is on if and only if a generator is given.
-
-        Args:
-            x: node features.
-            adjacency: with self-loops.
-            generator: of dropout.
-        """
+        """What the last cell gives, and the logits."""
         x = dropout(x, self.rate, generator)
         h, before = self.first(x), self.second(x)
         for cell, logits in zip(self.cells, self.architecture, strict=True):
             h = before = cell(h, before, adjacency, cast(CellLogits, logits).weights())
         return h, self.classifier(dropout(h, self.rate, generator))
-
-    def forward(
-        self,
-        x: Float[Tensor, "nodes inputs"],
-        adjacency: Adjacency,
-        generator: torch.Generator | None = None,
-    ) -> Float[Tensor, "nodes classes"]:
-        """The logits alone."""
-        return self.hidden_and_logits(x, adjacency, generator)[1]
 
 
 def initial_supernet(config: RunConfig, dimension: int, classes: int) -> Supernet:
