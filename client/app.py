@@ -14,7 +14,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from fedtag.client.context.session import Session
 
 LOGGER = logging.getLogger("fedtag")
 
@@ -24,10 +24,10 @@ CarryOut = Callable[[RecordDict, Context], RecordDict]
 
 def open_session(context: Context) -> Session:
     """The session of the site that this SuperNode serves: its own folder, or its part of a simulation."""
-    from client.session import Session
-    from client.simulated import simulated_site
-    from client.site import site_from_node_config
-    from common.config import RunConfig
+    from fedtag.client.context.session import Session
+    from fedtag.client.run.simulated import simulated_site
+    from fedtag.client.site.site import site_from_node_config
+    from fedtag.common.config import RunConfig
 
     config = RunConfig.from_flat(context.run_config)
     if "data" in context.node_config:
@@ -39,7 +39,7 @@ def in_this_process(opener: OpenSession) -> CarryOut:
     """Carries messages out in the sessions that `opener` gives."""
 
     def carry_out(content: RecordDict, context: Context) -> RecordDict:
-        from common.wire.codec import decode_instruction, encode
+        from fedtag.common.wire.codec import decode_instruction, encode
 
         return encode(opener(context).respond(decode_instruction(content)))
 
@@ -48,15 +48,15 @@ def in_this_process(opener: OpenSession) -> CarryOut:
 
 def at_the_site(content: RecordDict, context: Context) -> RecordDict:
     """Have the site's worker carry out a message; do so here if there is none, or this is a simulation."""
-    from client.worker.errors import WorkerUnavailableError
-    from client.worker.settings import worker_settings
-    from common.logs import Event, fields, start_log
+    from fedtag.client.worker.errors import WorkerUnavailableError
+    from fedtag.client.worker.settings import worker_settings
+    from fedtag.common.logs import Event, fields, start_log
 
     start_log()
     settings = worker_settings(context.node_config)
     if settings.on and "data" in context.node_config:
-        from client.worker.handover import hand_over
-        from common.wire.envelope import opened, sealed
+        from fedtag.client.worker.handover import hand_over
+        from fedtag.common.wire.envelope import opened, sealed
 
         try:
             return sealed(hand_over(opened(content), settings, context.node_config, context.run_config))
@@ -71,10 +71,10 @@ def client_app(carry_out: CarryOut) -> ClientApp:
     app = ClientApp()
 
     def answer(message: Message, context: Context) -> Message:
-        from client.refusal import CLIENT_EXCEPTION, reason, signed
-        from client.worker.errors import CarriedOutError
-        from common.errors import FedtagError
-        from common.logs import Event, fields
+        from fedtag.client.run.refusal import CLIENT_EXCEPTION, reason, signed
+        from fedtag.client.worker.errors import CarriedOutError
+        from fedtag.common.errors import FedtagError
+        from fedtag.common.logs import Event, fields
 
         try:
             content = carry_out(message.content, context)

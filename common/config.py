@@ -16,14 +16,14 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from common.errors import ConfigError
-from common.settings.combinations import excluded_combinations
-from common.settings.defaults import left_to_the_method
-from common.settings.fedgc import FedGCConfig
-from common.settings.methods import CondenserConfig, DanceConfig, FedC4Config, SummariesConfig
-from common.settings.privacy import PrivacyConfig
-from common.settings.search import DaDfgasConfig
-from common.settings.sections import (
+from fedtag.common.errors import ConfigError
+from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
+from fedtag.common.methods.fedgc.settings import FedGCConfig
+from fedtag.common.settings.combinations import excluded_combinations
+from fedtag.common.settings.defaults import left_to_the_method
+from fedtag.common.settings.methods import CondenserConfig, DanceConfig, FedC4Config, SummariesConfig
+from fedtag.common.settings.privacy import PrivacyConfig
+from fedtag.common.settings.sections import (
     AggregationConfig,
     Count,
     DataConfig,

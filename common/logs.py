@@ -22,9 +22,9 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
-from common import errors
-from common.errors import ConfigError
-from common.wire.names import CLIENT_NAME
+from fedtag.common import errors
+from fedtag.common.errors import ConfigError
+from fedtag.common.wire.names import CLIENT_NAME
 
 VARIABLE = "FEDTAG_LOG"
 LOGGER = logging.getLogger("fedtag")

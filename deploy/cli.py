@@ -11,24 +11,24 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from deploy.commands.attacking import privacy_audit
-from deploy.commands.certifying import certificates
-from deploy.commands.checking import doctor, list_settings, validate
-from deploy.commands.comparing import compare
-from deploy.commands.explaining import audit, report
-from deploy.commands.exporting import export
-from deploy.commands.pinning import identity
-from deploy.commands.predicting import predict
-from deploy.commands.running import demo, simulate, up
-from deploy.commands.training import train_on
-from deploy.commands.watching import status
+from fedtag.deploy.commands.attacking import privacy_audit
+from fedtag.deploy.commands.certifying import certificates
+from fedtag.deploy.commands.checking import doctor, list_settings, validate
+from fedtag.deploy.commands.comparing import compare
+from fedtag.deploy.commands.explaining import audit, report
+from fedtag.deploy.commands.exporting import export
+from fedtag.deploy.commands.pinning import identity
+from fedtag.deploy.commands.predicting import predict
+from fedtag.deploy.commands.running import demo, simulate, up
+from fedtag.deploy.commands.training import train_on
+from fedtag.deploy.commands.watching import status
 
 
 class Commands(TyperGroup):
     """All commands; an error of any of them becomes a sentence and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        from deploy.console import exit_codes
+        from fedtag.deploy.terminal.console import exit_codes
 
         with exit_codes(ctx):
             return super().invoke(ctx)
@@ -65,7 +65,7 @@ app.command("train-on")(train_on)
 
 def main() -> None:
     """The program `fedtag`."""
-    from deploy.console import departing_readers
+    from fedtag.deploy.terminal.console import departing_readers
 
     with departing_readers():
         app(prog_name="fedtag")

@@ -14,8 +14,8 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from common.errors import FedtagError
-from deploy.console import results
+from fedtag.common.errors import FedtagError
+from fedtag.deploy.terminal.console import results
 
 LEAST_PYTHON = (3, 11)
 FLOWER_SERIES = "1.39."
@@ -81,8 +81,8 @@ def _torch() -> Iterator[Finding]:
 
 def _weights() -> Iterator[Finding]:
     try:
-        from client.text.encoder import Encoder
-        from client.text.language_model import LanguageModel
+        from fedtag.client.text.encoder import Encoder
+        from fedtag.client.text.language_model import LanguageModel
     except ImportError as error:
         yield Finding("encoder", False, f"{error}; install fedtag with its dependencies")
         return
@@ -116,7 +116,7 @@ def _flower() -> Iterator[Finding]:
 
 
 def _ports() -> Iterator[Finding]:
-    from deploy.ports import free_ports
+    from fedtag.deploy.federation.ports import free_ports
 
     try:
         ports = free_ports(3)
@@ -126,7 +126,7 @@ def _ports() -> Iterator[Finding]:
 
 
 def _places() -> Iterator[Finding]:
-    from client.simulated import cache_folder
+    from fedtag.client.run.simulated import cache_folder
 
     here = Path.cwd()
     free = shutil.disk_usage(here).free / 2**30

@@ -18,12 +18,12 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the configured method over the nodes of the grid."""
-    from common.config import RunConfig
-    from common.logs import start_log
-    from server.progress import LineProgress
-    from server.rounds import Rounds
-    from server.tracking.meters import exposed_meters
-    from server.tracking.run_directory import RunDirectory
+    from fedtag.common.config import RunConfig
+    from fedtag.common.logs import start_log
+    from fedtag.server.run.rounds import Rounds
+    from fedtag.server.state.progress import LineProgress
+    from fedtag.server.tracking.meters import exposed_meters
+    from fedtag.server.tracking.run_directory import RunDirectory
 
     start_log(TEXT_FORMAT)
     config = RunConfig.from_flat(context.run_config)

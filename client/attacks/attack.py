@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from client.attacks.measures import FALSE_POSITIVE_RATES, area, low_rate, true_positive_rates
-from client.attacks.population import Comparison, Population
-from client.attacks.resampling import Estimate, mean_area
-from client.attacks.shadow import ShadowAttacker
-from client.attacks.signals import Posteriors, Scores, confidence, entropy, modified_entropy
-from client.attacks.targets import Target
+from fedtag.client.attacks.measures import FALSE_POSITIVE_RATES, area, low_rate, true_positive_rates
+from fedtag.client.attacks.population import Comparison, Population
+from fedtag.client.attacks.resampling import Estimate, mean_area
+from fedtag.client.attacks.shadow import ShadowAttacker
+from fedtag.client.attacks.signals import Posteriors, Scores, confidence, entropy, modified_entropy
+from fedtag.client.attacks.targets import Target
 
 SHADOW = "shadow model"
 THRESHOLDS = ("confidence", "entropy", "modified entropy")

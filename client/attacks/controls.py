@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from jaxtyping import Bool
 
-from client.attacks.attack import THRESHOLDS, areas, attacked, measured
-from client.attacks.population import Comparison, Population, comparison, drawn_per_class, induced
-from client.attacks.resampling import Estimate
-from client.attacks.shadow import ShadowAttacker
-from client.attacks.signals import Posteriors
-from client.attacks.targets import Target, trained_on_sites
-from client.attacks.training import Recipe, posteriors, trained
-from common.randomness import derive_seed, numpy_generator
+from fedtag.client.attacks.attack import THRESHOLDS, areas, attacked, measured
+from fedtag.client.attacks.population import Comparison, Population, comparison, drawn_per_class, induced
+from fedtag.client.attacks.resampling import Estimate
+from fedtag.client.attacks.shadow import ShadowAttacker
+from fedtag.client.attacks.signals import Posteriors
+from fedtag.client.attacks.targets import Target, trained_on_sites
+from fedtag.client.attacks.training import Recipe, posteriors, trained
+from fedtag.common.randomness import derive_seed, numpy_generator
 
 OVERFITTED = Recipe(hidden=128, steps=300, weight_decay=0.0)
 LEAST_OVERFITTED = 0.8

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from client.data.shadow_nodes import outside_splits, shadow_half
-from common.errors import DataError
-from common.graph import Graph
+from fedtag.client.data.shadow_nodes import outside_splits, shadow_half
+from fedtag.common.errors import DataError
+from fedtag.common.graph import Graph
 
 
 @dataclass(frozen=True, eq=False)

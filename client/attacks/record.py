@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from client.attacks.attack import Scored, measured
-from client.attacks.controls import Control, member_groups
-from client.attacks.measures import FALSE_POSITIVE_RATES
-from client.attacks.population import Population
-from client.attacks.resampling import Estimate
-from client.attacks.targets import Target
-from common.randomness import numpy_generator
+from fedtag.client.attacks.attack import Scored, measured
+from fedtag.client.attacks.controls import Control, member_groups
+from fedtag.client.attacks.measures import FALSE_POSITIVE_RATES
+from fedtag.client.attacks.population import Population
+from fedtag.client.attacks.resampling import Estimate
+from fedtag.client.attacks.targets import Target
+from fedtag.common.randomness import numpy_generator
 
 TRAINING = "training nodes"
 PSEUDO = "pseudo-labelled nodes"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from client.attacks.measures import resampled_areas
+from fedtag.client.attacks.measures import resampled_areas
 
 CONFIDENCE = 0.95
 CELLS = 4_000_000

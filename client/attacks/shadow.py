@@ -13,10 +13,10 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from client.attacks.population import Population, drawn_per_class, induced
-from client.attacks.signals import Posteriors, Scores, sorted_posteriors
-from client.attacks.training import Recipe, posteriors, trained
-from common.randomness import derive_seed, numpy_generator
+from fedtag.client.attacks.population import Population, drawn_per_class, induced
+from fedtag.client.attacks.signals import Posteriors, Scores, sorted_posteriors
+from fedtag.client.attacks.training import Recipe, posteriors, trained
+from fedtag.common.randomness import derive_seed, numpy_generator
 
 SHADOW_MODELS = 3
 """Shadow models behind one attack model."""

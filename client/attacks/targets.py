@@ -9,12 +9,12 @@ from typing import Literal
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from client.attacks.population import Population
-from client.attacks.signals import Posteriors
-from client.attacks.training import Recipe, fresh, posteriors, softmax, trained
-from client.condense.synthetic.validation import condensed_batch
-from common.synthetic.condensed import Condensed
-from common.synthetic.fitting import fitted
+from fedtag.client.attacks.population import Population
+from fedtag.client.attacks.signals import Posteriors
+from fedtag.client.attacks.training import Recipe, fresh, posteriors, softmax, trained
+from fedtag.client.condense.synthetic.validation import condensed_batch
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.synthetic.fitting import fitted
 
 Kind = Literal["released", "self-trained", "condensed", "insider", "trained"]
 

@@ -9,12 +9,12 @@ from jaxtyping import Bool
 from torch import Tensor
 from torch.nn import functional
 
-from client.attacks.signals import Posteriors
-from client.condense.synthetic.sampling import ClassSampler, whole_batch
-from common.graph import Graph
-from common.randomness import derive_seed, torch_generator
-from common.synthetic.fitting import fitted
-from common.synthetic.gradients import Batch, Weights, initial_weights, logits
+from fedtag.client.attacks.signals import Posteriors
+from fedtag.client.condense.synthetic.sampling import ClassSampler, whole_batch
+from fedtag.common.graph import Graph
+from fedtag.common.randomness import derive_seed, torch_generator
+from fedtag.common.synthetic.fitting import fitted
+from fedtag.common.synthetic.gradients import Batch, Weights, initial_weights, logits
 
 
 @dataclass(frozen=True)

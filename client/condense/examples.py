@@ -6,17 +6,17 @@ from typing import Any
 
 import torch
 
-from client.condense.prior import EvidencePrior
-from client.condense.round_core import core_links, core_of_round
-from client.condense.synthetic.choice import smoothed
-from client.condense.synthetic.keeping import condensed_graph
-from client.condense.synthetic.leak import single_rows
-from client.session import Session
-from client.train.classifier import local_examples
-from client.train.examples import Examples, label_weights
-from common.graph import normalised_adjacency
-from common.models.classifier import NodeClassifier
-from common.settings.methods import ROUND_CORE
+from fedtag.client.condense.core.of_round import core_links, core_of_round
+from fedtag.client.condense.core.prior import EvidencePrior
+from fedtag.client.condense.synthetic.choice import smoothed
+from fedtag.client.condense.synthetic.keeping import condensed_graph
+from fedtag.client.condense.synthetic.leak import single_rows
+from fedtag.client.context.session import Session
+from fedtag.client.train.classifier import local_examples
+from fedtag.client.train.examples import Examples, label_weights
+from fedtag.common.graph import normalised_adjacency
+from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.settings.methods import ROUND_CORE
 
 
 def training_examples(

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from client.data.problems import Problems
-from client.data.tables import Table
-from client.data.text_graph import NONE, SPLIT_NAMES
+from fedtag.client.data.problems import Problems
+from fedtag.client.data.tables import Table
+from fedtag.client.data.text_graph import NONE, SPLIT_NAMES
 
 # Whole numbers as they are written without padding, so that "007" stays a string.
 WHOLE_NUMBER = r"^(0|-?[1-9][0-9]{0,17})$"

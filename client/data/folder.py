@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from client.data import checks
-from client.data.metadata import Metadata, read_metadata
-from client.data.problems import Problems, shown
-from client.data.tables import Table, read_table
-from client.data.text_graph import NONE, TRAIN, CrossEdges, NodeId, TextGraph, canonical_edges
-from common.errors import DataError
+from fedtag.client.data import checks
+from fedtag.client.data.metadata import Metadata, read_metadata
+from fedtag.client.data.problems import Problems, shown
+from fedtag.client.data.tables import Table, read_table
+from fedtag.client.data.text_graph import NONE, TRAIN, CrossEdges, NodeId, TextGraph, canonical_edges
+from fedtag.common.errors import DataError
 
 NODE_COLUMNS = ("node_id", "text", "label", "split")
 EDGE_COLUMNS = ("src", "dst", "weight")

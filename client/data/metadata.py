@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
 
-from client.data.problems import Problems, shown
+from fedtag.client.data.problems import Problems, shown
 
 
 @dataclass(frozen=True)

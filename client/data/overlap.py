@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from client.data.text_graph import Rows, TextGraph
-from common.errors import ConfigError
-from common.randomness import numpy_generator
+from fedtag.client.data.text_graph import Rows, TextGraph
+from fedtag.common.errors import ConfigError
+from fedtag.common.randomness import numpy_generator
 
 
 def overlap_rows(graph: TextGraph, assignment: Sequence[Rows], share: float, seed: int) -> tuple[Rows, ...]:

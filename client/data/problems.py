@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from common.errors import DataError
+from fedtag.common.errors import DataError
 
 ROWS_SHOWN = 20
 VALUE_LENGTH = 40

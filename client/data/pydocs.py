@@ -11,10 +11,10 @@ from types import ModuleType
 
 import numpy as np
 
-from client.data.docstrings import Docstring
-from client.data.splitting import resplit
-from client.data.text_graph import NONE, TextGraph, canonical_edges
-from common.errors import DataError
+from fedtag.client.data.docstrings import Docstring
+from fedtag.client.data.splitting import resplit
+from fedtag.client.data.text_graph import NONE, TextGraph, canonical_edges
+from fedtag.common.errors import DataError
 
 TITLES = {"scipy": "SciPy", "numpy": "NumPy", "sklearn": "scikit-learn", "networkx": "NetworkX"}
 # Tests, build tools and vendored copies of other packages.

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from common.graph import Graph
-from common.randomness import torch_generator
+from fedtag.common.graph import Graph
+from fedtag.common.randomness import torch_generator
 
 
 def outside_splits(graph: Graph) -> Bool[Tensor, " nodes"]:

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from client.data.overlap import overlap_rows
-from client.data.text_graph import NONE, CrossEdges, NodeId, Rows, TextGraph, canonical_edges
-from client.data.writing import write_folder
-from common.errors import DataError
+from fedtag.client.data.overlap import overlap_rows
+from fedtag.client.data.text_graph import NONE, CrossEdges, NodeId, Rows, TextGraph, canonical_edges
+from fedtag.client.data.writing import write_folder
+from fedtag.common.errors import DataError
 
 COPIED_FROM = "copied_from"
 """Extra column of a site with overlap: the client that owns the node, null where it is the site itself."""

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from client.data.folder import read_folder
-from client.data.pydocs import read_pydocs
-from client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph, canonical_edges
-from common.errors import DataError
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.pydocs import read_pydocs
+from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph, canonical_edges
+from fedtag.common.errors import DataError
 
 PLANETOID = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
 PUBLIC = (*PLANETOID, "wikics", "arxiv", "products", "computers", "photo", "cs", "physics")

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
-from common.errors import ConfigError
-from common.randomness import numpy_generator
+from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
+from fedtag.common.errors import ConfigError
+from fedtag.common.randomness import numpy_generator
 
 Fractions = tuple[float, float, float]
 

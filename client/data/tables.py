@@ -21,7 +21,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from client.data.problems import Problems, shown
+from fedtag.client.data.problems import Problems, shown
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SENTINEL = b"\x00"

@@ -12,8 +12,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from common.errors import DataError
-from common.graph import Graph
+from fedtag.common.errors import DataError
+from fedtag.common.graph import Graph
 
 NONE, TRAIN, VAL, TEST = 0, 1, 2, 3
 SPLIT_NAMES = ("none", "train", "val", "test")

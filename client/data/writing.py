@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from client.data.text_graph import SPLIT_NAMES, NodeId, TextGraph
-from common.errors import DataError
+from fedtag.client.data.text_graph import SPLIT_NAMES, NodeId, TextGraph
+from fedtag.common.errors import DataError
 
 
 def write_folder(graph: TextGraph, path: str | Path) -> Path:

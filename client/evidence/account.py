@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from client.evidence.schema import expect
-from client.text.citations import CitedSentence, Support
+from fedtag.client.evidence.schema import expect
+from fedtag.client.text.citations import CitedSentence, Support
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int
 
-from client.evidence.packs import EvidencePack, NodeId
+from fedtag.client.evidence.packs import EvidencePack, NodeId
 
 NAMED = 3
 """As many nodes between are named to a reader."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from client.evidence.packs import EvidencePack, NodeId
+from fedtag.client.evidence.packs import EvidencePack, NodeId
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,15 @@ from typing import cast
 import numpy as np
 from jaxtyping import Float, Int
 
-from client.evidence.packs import EvidencePack, Kind, NodeId, SelectedChunk, SelectedNeighbour, text_digest
-from common.errors import DataError
+from fedtag.client.evidence.packs import (
+    EvidencePack,
+    Kind,
+    NodeId,
+    SelectedChunk,
+    SelectedNeighbour,
+    text_digest,
+)
+from fedtag.common.errors import DataError
 
 _DECIMALS = 7  # a single-precision weight in [0, 1] holds no more
 

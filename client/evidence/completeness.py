@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from client.evidence.packs import EvidencePack, NodeId
+from fedtag.client.evidence.packs import EvidencePack, NodeId
 
 
 def completeness_violations(

@@ -12,11 +12,11 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from client.data.text_graph import NONE, TRAIN, CrossEdges, TextGraph, canonical_edges
-from client.evidence.packs import EvidencePack, write_whole
-from client.evidence.verification import SourceTexts, chunk_violation
-from common.errors import RunError
-from common.graph import Adjacency
+from fedtag.client.data.text_graph import NONE, TRAIN, CrossEdges, TextGraph, canonical_edges
+from fedtag.client.evidence.packs import EvidencePack, write_whole
+from fedtag.client.evidence.verification import SourceTexts, chunk_violation
+from fedtag.common.errors import RunError
+from fedtag.common.graph import Adjacency
 
 SEPARATOR = "\n\n"
 

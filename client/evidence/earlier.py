@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from client.evidence.packs import write_whole
-from client.state import RUN, check_run
+from fedtag.client.evidence.packs import write_whole
+from fedtag.client.site.state import RUN, check_run
 
 OWNER = "run.txt"
 EARLIER = "earlier"

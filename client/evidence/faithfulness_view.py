@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from common.faithfulness_words import (
+from fedtag.common.wording.faithfulness import (
     ORDERS,
     PREDICTORS,
     TERMS,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from client.evidence.packs import NodeId, write_whole
-from common.errors import RunError
+from fedtag.client.evidence.packs import NodeId, write_whole
+from fedtag.common.errors import RunError
 
 FILE = "faithfulness.json"
 SCHEMA = 1

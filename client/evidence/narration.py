@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from client.evidence.account import Account
-from client.evidence.packs import EvidencePack, NodeId
-from client.text.citations import cited_sentences
-from client.text.encoder import Encoder, Progress
-from client.text.language_model import LanguageModel
-from client.text.summaries import SummaryCache, SummaryRequest, count_prompt_tokens, summarise
-from client.text.summary_vectors import SUMMARY_CACHE
+from fedtag.client.evidence.account import Account
+from fedtag.client.evidence.packs import EvidencePack, NodeId
+from fedtag.client.text.citations import cited_sentences
+from fedtag.client.text.encoder import Encoder, Progress
+from fedtag.client.text.language_model import LanguageModel
+from fedtag.client.text.summaries import SummaryCache, SummaryRequest, count_prompt_tokens, summarise
+from fedtag.client.text.summary_vectors import SUMMARY_CACHE
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from client.evidence.between import Between
-from client.evidence.highlight import pieces
-from client.evidence.measured import NodeFaithfulness
-from client.evidence.packs import EvidencePack, NodeId, SelectedChunk, SelectedNeighbour, hop_name
-from client.evidence.verification import SourceTexts, chunk_violation
+from fedtag.client.evidence.between import Between
+from fedtag.client.evidence.highlight import pieces
+from fedtag.client.evidence.measured import NodeFaithfulness
+from fedtag.client.evidence.packs import EvidencePack, NodeId, SelectedChunk, SelectedNeighbour, hop_name
+from fedtag.client.evidence.verification import SourceTexts, chunk_violation
 
 _SNIPPET = 100
 _QUOTE = 1200

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from client.evidence.account import Account, account_of
-from client.evidence.schema import expect
-from client.text.citations import rendered
-from common.errors import DataError, RunError
+from fedtag.client.evidence.account import Account, account_of
+from fedtag.client.evidence.schema import expect
+from fedtag.client.text.citations import rendered
+from fedtag.common.errors import DataError, RunError
 
 NodeId = str | int
 Kind = Literal["core", "scored"]

@@ -13,18 +13,18 @@ from jaxtyping import Int
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from client.evidence.between import NAMED, Between
-from client.evidence.faithfulness_view import faithfulness_view
-from client.evidence.measured import (
+from fedtag.client.evidence.between import NAMED, Between
+from fedtag.client.evidence.faithfulness_view import faithfulness_view
+from fedtag.client.evidence.measured import (
     NOT_EFFECT,
     NOT_LOWER,
     OTHER_INPUTS,
     MeasuredSite,
     shown,
 )
-from client.evidence.node_view import node_view
-from client.evidence.packs import EvidencePack, NodeId, shown_weight, write_whole
-from client.evidence.verification import (
+from fedtag.client.evidence.node_view import node_view
+from fedtag.client.evidence.packs import EvidencePack, NodeId, shown_weight, write_whole
+from fedtag.client.evidence.verification import (
     CHUNK_BUDGET,
     HOP_BUDGETS,
     SourceTexts,

@@ -13,10 +13,10 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from client.evidence.between import Between, named
-from client.evidence.measured import NOT_EFFECT, NOT_LOWER, OTHER_INPUTS, NodeFaithfulness, shown
-from client.evidence.packs import EvidencePack, NodeId, SelectedChunk, hop_name, shown_weight
-from client.evidence.verification import (
+from fedtag.client.evidence.between import Between, named
+from fedtag.client.evidence.measured import NOT_EFFECT, NOT_LOWER, OTHER_INPUTS, NodeFaithfulness, shown
+from fedtag.client.evidence.packs import EvidencePack, NodeId, SelectedChunk, hop_name, shown_weight
+from fedtag.client.evidence.verification import (
     CHUNK_BUDGET,
     HOP_BUDGETS,
     SourceTexts,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from client.evidence.packs import EvidencePack, NodeId, SelectedChunk, text_digest
+from fedtag.client.evidence.packs import EvidencePack, NodeId, SelectedChunk, text_digest
 
 HOP_BUDGETS = (1, 3, 2)
 CHUNK_BUDGET = 4

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from client.methods.fedavg import FedAvg
+from fedtag.client.methods.fedavg import FedAvg
 
 METHOD = FedAvg()

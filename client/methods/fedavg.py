@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from client.condense.examples import training_examples
-from client.train.classifier import (
+from fedtag.client.condense.examples import training_examples
+from fedtag.client.train.classifier import (
     backbone_statistics,
     fresh_backbone,
     predict_by_backbone,
     score_backbone,
     train_backbone,
 )
-from client.train.examples import Examples
-from common.models.backbone import Backbone
-from common.models.parameters import difference, fingerprint, load_parameters, parameters_of
-from common.wire.records import Content, Instruction, prefixed
+from fedtag.client.train.examples import Examples
+from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.parameters import difference, fingerprint, load_parameters, parameters_of
+from fedtag.common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:
-    from client.prediction.outcome import Prediction, ReleasedModel
-    from client.session import Session
+    from fedtag.client.context.session import Session
+    from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 
 
 class FedAvg:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from client.train.classifier import (
+from fedtag.client.train.classifier import (
     fresh_backbone,
     local_examples,
     predict_by_backbone,
     score_backbone,
     train_backbone,
 )
-from common.models.parameters import load_parameters, parameters_of
-from common.wire.records import Content, Instruction, prefixed
+from fedtag.common.models.parameters import load_parameters, parameters_of
+from fedtag.common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:
-    from client.prediction.outcome import Prediction, ReleasedModel
-    from client.session import Session
+    from fedtag.client.context.session import Session
+    from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 
 
 class Isolated:

@@ -6,12 +6,12 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Protocol, cast
 
-from common.errors import ConfigError
-from common.wire.records import Content, Instruction
+from fedtag.common.errors import ConfigError
+from fedtag.common.wire.records import Content, Instruction
 
 if TYPE_CHECKING:
-    from client.prediction.outcome import Prediction, ReleasedModel
-    from client.session import Session
+    from fedtag.client.context.session import Session
+    from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 
 
 class ClientMethod(Protocol):
@@ -34,12 +34,12 @@ class ClientMethod(Protocol):
 
 
 def client_method(name: str) -> ClientMethod:
-    """The method in the module `client.methods.NAME`, under the name METHOD.
+    """The method in the module `fedtag.client.methods.NAME`, under the name METHOD.
 
     Raises:
         ConfigError: if there is no such module.
     """
-    module = f"client.methods.{name}"
+    module = f"fedtag.client.methods.{name}"
     if name == "registry" or importlib.util.find_spec(module) is None:
         raise ConfigError(f"method '{name}' is unknown on this site; use a method that `fedtag --help` lists")
     return cast(ClientMethod, importlib.import_module(module).METHOD)

@@ -9,10 +9,10 @@ from typing import TypeVar
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from client.evidence.packs import EvidencePack
-from common.errors import RunError
-from common.models.parameters import load_parameters
-from common.models.supernet.architecture import Architecture
+from fedtag.client.evidence.packs import EvidencePack
+from fedtag.common.errors import RunError
+from fedtag.common.models.parameters import load_parameters
+from fedtag.common.models.supernet.architecture import Architecture
 
 M = TypeVar("M", bound=nn.Module)
 

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from client.data.text_graph import NONE, SPLIT_NAMES, TextGraph
-from client.evidence.packs import EvidencePack
-from client.prediction.outcome import Prediction
-from common.errors import RunError
+from fedtag.client.data.text_graph import NONE, SPLIT_NAMES, TextGraph
+from fedtag.client.evidence.packs import EvidencePack
+from fedtag.client.prediction.outcome import Prediction
+from fedtag.common.errors import RunError
 
 ROWS_PER_BATCH = 4096
 CLASS_PREFIX = "p:"

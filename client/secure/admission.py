@@ -6,11 +6,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from common.errors import ProtocolError
-from common.secure.block import Plan
-from common.secure.fixed_point import FixedPoint
-from common.secure.identity import PublicIdentity
-from common.secure.shares import threshold
+from fedtag.common.errors import ProtocolError
+from fedtag.common.secure.block import Plan
+from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.identity import PublicIdentity
+from fedtag.common.secure.shares import threshold
 
 LOGGER = logging.getLogger("fedtag")
 

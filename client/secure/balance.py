@@ -7,8 +7,8 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from common.errors import ProtocolError
-from common.secure.canonical import canonical
+from fedtag.common.errors import ProtocolError
+from fedtag.common.secure.canonical import canonical
 
 SUM_TOLERANCE = 1e-6
 

@@ -7,15 +7,15 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from common.errors import ProtocolError
-from common.secure.agreement import public_bytes
-from common.secure.block import Block, Plan
-from common.secure.canonical import canonical
-from common.secure.identity import Identity
-from common.secure.masks import SECRET_BYTES, Slot, commitment, mask_key
-from common.secure.member_keys import MemberKeys
-from common.secure.shares import split_secret
-from common.wire.records import Letter
+from fedtag.common.errors import ProtocolError
+from fedtag.common.secure.agreement import public_bytes
+from fedtag.common.secure.block import Block, Plan
+from fedtag.common.secure.canonical import canonical
+from fedtag.common.secure.identity import Identity
+from fedtag.common.secure.masks import SECRET_BYTES, Slot, commitment, mask_key
+from fedtag.common.secure.member_keys import MemberKeys
+from fedtag.common.secure.shares import split_secret
+from fedtag.common.wire.records import Letter
 
 SHARES = "shares"
 

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from client.secure.admission import admit
-from client.secure.balance import check_balance, checked_weights, parts_digest
-from client.secure.dealing import content_digest, deal, received
-from client.secure.vault import Holdings, Vault
-from client.state import check_run
-from common.errors import ProtocolError
-from common.secure.block import Block, Plan, request_table
-from common.secure.fixed_point import FixedPoint
-from common.secure.identity import Identity, PublicIdentity
-from common.secure.masks import adds, mask_key, masked, pair_key, self_key
-from common.secure.statement import check_signatures, statement
-from common.wire.records import Letter
+from fedtag.client.secure.admission import admit
+from fedtag.client.secure.balance import check_balance, checked_weights, parts_digest
+from fedtag.client.secure.dealing import content_digest, deal, received
+from fedtag.client.secure.vault import Holdings, Vault
+from fedtag.client.site.state import check_run
+from fedtag.common.errors import ProtocolError
+from fedtag.common.secure.block import Block, Plan, request_table
+from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.identity import Identity, PublicIdentity
+from fedtag.common.secure.masks import adds, mask_key, masked, pair_key, self_key
+from fedtag.common.secure.statement import check_signatures, statement
+from fedtag.common.wire.records import Letter
 
 
 class Member:

@@ -11,14 +11,14 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from client.secure.dealing import Pair
-from common.errors import ProtocolError
-from common.secure.agreement import KEY_BYTES
-from common.secure.block import Block, Plan
-from common.secure.identity import PublicIdentity
-from common.secure.masks import SECRET_BYTES
-from common.secure.member_keys import DIGEST_BYTES, MemberKeys
-from common.secure.private_file import private_folder, replace_private
+from fedtag.client.secure.dealing import Pair
+from fedtag.common.errors import ProtocolError
+from fedtag.common.secure.agreement import KEY_BYTES
+from fedtag.common.secure.block import Block, Plan
+from fedtag.common.secure.identity import PublicIdentity
+from fedtag.common.secure.masks import SECRET_BYTES
+from fedtag.common.secure.member_keys import DIGEST_BYTES, MemberKeys
+from fedtag.common.secure.private_file import private_folder, replace_private
 
 VAULT_FILE = "vault.json"
 LOCK_FILE = "vault.lock"

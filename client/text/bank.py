@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from client.text.cache import EncodedText, TextCache, text_key
-from client.text.chunks import Chunk, chunk_texts
-from client.text.encoder import Encoder, Progress
-from common.errors import ConfigError, DataError
+from fedtag.client.text.cache import EncodedText, TextCache, text_key
+from fedtag.client.text.chunks import Chunk, chunk_texts
+from fedtag.client.text.encoder import Encoder, Progress
+from fedtag.common.errors import ConfigError, DataError
 
 TEXTS_PER_WRITE = 128
 

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from client.text.chunks import CHUNKER_VERSION
-from client.text.store import ContentStore, content_key
-from common.errors import RunError
+from fedtag.client.text.chunks import CHUNKER_VERSION
+from fedtag.client.text.store import ContentStore, content_key
+from fedtag.common.errors import RunError
 
 _HEADER = struct.Struct("<II")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer
 
-from common.errors import ConfigError
+from fedtag.common.errors import ConfigError
 
 CHUNKER_VERSION = "1"
 """Part of every cache key; it changes whenever the same text would be cut differently."""

@@ -10,8 +10,8 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from client.text.chunks import sentence_spans
-from client.text.encoder import Encoder
+from fedtag.client.text.chunks import sentence_spans
+from fedtag.client.text.encoder import Encoder
 
 SUPPORT_THRESHOLD = 0.5
 

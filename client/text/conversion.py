@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from filelock import FileLock
 
-from client.text.weights import loading
+from fedtag.client.text.weights import loading
 
 
 def converted(source: Path, target: Path) -> Path:

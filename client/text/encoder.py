@@ -14,9 +14,9 @@ from jaxtyping import Float, Int
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from client.text.chunks import without_surrogates
-from client.text.weights import BUNDLED, bundled_file, folder_revision, loading, model_folder
-from common.errors import ConfigError, WeightsError
+from fedtag.client.text.chunks import without_surrogates
+from fedtag.client.text.weights import BUNDLED, bundled_file, folder_revision, loading, model_folder
+from fedtag.common.errors import ConfigError, WeightsError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

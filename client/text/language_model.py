@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import torch
 
-from client.text.chunks import without_surrogates
-from client.text.conversion import converted
-from client.text.encoder import Progress
-from client.text.weights import (
+from fedtag.client.text.chunks import without_surrogates
+from fedtag.client.text.conversion import converted
+from fedtag.client.text.encoder import Progress
+from fedtag.client.text.weights import (
     BUNDLED,
     bundled_file,
     folder_revision,
@@ -24,7 +24,7 @@ from client.text.weights import (
     quiet_loading,
     weight_files,
 )
-from common.errors import ConfigError, WeightsError
+from fedtag.common.errors import ConfigError, WeightsError
 
 BUNDLED_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 BUNDLED_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import torch
 
-from client.data.text_graph import TextGraph
-from client.text.bank import BankBuild, bank_from_features, build_bank
-from client.text.cache import TextCache
-from client.text.encoder import Encoder, Progress
-from common.settings.sections import TextConfig
+from fedtag.client.data.text_graph import TextGraph
+from fedtag.client.text.bank import BankBuild, bank_from_features, build_bank
+from fedtag.client.text.cache import TextCache
+from fedtag.client.text.encoder import Encoder, Progress
+from fedtag.common.settings.sections import TextConfig
 
 CACHE_FILE = "texts.sqlite"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from common.errors import RunError
+from fedtag.common.errors import RunError
 
 APPLICATION_ID = 0x46544147  # "FTAG"
 SCHEMA_VERSION = 1

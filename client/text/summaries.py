@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from client.text.chunks import sentence_spans
-from client.text.encoder import Progress
-from client.text.language_model import Answer, LanguageModel, Prompt
-from client.text.store import ContentStore, content_key
-from common.errors import RunError
-from common.ragged import Ragged
+from fedtag.client.text.chunks import sentence_spans
+from fedtag.client.text.encoder import Progress
+from fedtag.client.text.language_model import Answer, LanguageModel, Prompt
+from fedtag.client.text.store import ContentStore, content_key
+from fedtag.common.errors import RunError
+from fedtag.common.numerics.ragged import Ragged
 
 PROMPT_VERSION = "2"
 """Part of every cache key; it changes with the wording below."""

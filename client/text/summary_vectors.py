@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from client.text.bank import TextBank, build_bank
-from client.text.cache import TextCache
-from client.text.encoder import Encoder, Progress
-from client.text.language_model import LanguageModel
-from client.text.summaries import SummaryCache, SummaryRequest, summarise
-from common.ragged import segment_rank
+from fedtag.client.text.bank import TextBank, build_bank
+from fedtag.client.text.cache import TextCache
+from fedtag.client.text.encoder import Encoder, Progress
+from fedtag.client.text.language_model import LanguageModel
+from fedtag.client.text.summaries import SummaryCache, SummaryRequest, summarise
+from fedtag.common.numerics.ragged import segment_rank
 
 SUMMARY_CACHE = "summaries.sqlite"
 VECTOR_CACHE = "summary-vectors.sqlite"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from common.errors import WeightsError
+from fedtag.common.errors import WeightsError
 
 BUNDLED = "bundled"
 

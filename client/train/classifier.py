@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from client.prediction.outcome import Prediction, ReleasedModel, load_released
-from client.session import Session
-from client.train.examples import Examples
-from client.train.optimisation import (
+from fedtag.client.context.session import Session
+from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
+from fedtag.client.train.examples import Examples
+from fedtag.client.train.optimisation import (
     Training,
     clock_limit,
     local_epochs,
@@ -18,11 +18,11 @@ from client.train.optimisation import (
     optimiser,
     scheduled_rate,
 )
-from client.train.scoring import score_tensors, subset_tallies
-from client.train.statistics import client_statistics, validation_accuracy
-from common.models.assembly import initial_backbone
-from common.models.backbone import Backbone
-from common.randomness import torch_generator
+from fedtag.client.train.scoring import score_tensors, subset_tallies
+from fedtag.client.train.statistics import client_statistics, validation_accuracy
+from fedtag.common.models.assembly import initial_backbone
+from fedtag.common.models.backbone import Backbone
+from fedtag.common.randomness import torch_generator
 
 
 def fresh_backbone(session: Session) -> Backbone:

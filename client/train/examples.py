@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from common.graph import Adjacency, Graph
-from common.synthetic.condensed import Condensed
+from fedtag.common.graph import Adjacency, Graph
+from fedtag.common.synthetic.condensed import Condensed
 
 
 @dataclass(frozen=True, eq=False)

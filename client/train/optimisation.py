@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from common.errors import DivergenceError
+from fedtag.common.errors import DivergenceError
 
 LARGEST_NORMALISER = 1e9
 

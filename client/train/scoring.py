@@ -5,8 +5,8 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from common.graph import Graph
-from common.scores import Tally, tally
+from fedtag.common.graph import Graph
+from fedtag.common.numerics.scores import Tally, tally
 
 
 def subset_tallies(logits: Float[Tensor, "nodes classes"], graph: Graph) -> dict[str, Tally]:

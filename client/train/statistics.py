@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from client.session import Session
-from common.graph import Graph
-from common.randomness import torch_generator
-from common.scores import tally
+from fedtag.client.context.session import Session
+from fedtag.common.graph import Graph
+from fedtag.common.numerics.scores import tally
+from fedtag.common.randomness import torch_generator
 
 KEY_DIM = 32
 MOST_SAMPLED = 512

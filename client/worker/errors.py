@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.errors import DeploymentError, FedtagError
+from fedtag.common.errors import DeploymentError, FedtagError
 
 
 class WorkerUnavailableError(DeploymentError):

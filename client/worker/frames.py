@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from common.errors import WireError
-from common.wire.serialised import MAX_HEADER_BYTES, Serialised
+from fedtag.common.errors import WireError
+from fedtag.common.wire.serialised import MAX_HEADER_BYTES, Serialised
 
 LENGTH = struct.Struct("<I")
 # The header of a record is a string in the header of a frame, where JSON may need six bytes for a letter.

@@ -14,14 +14,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from client.site import site_from_node_config
-from client.worker.errors import CarriedOutError, WorkerLostError, WorkerUnavailableError
-from client.worker.frames import Frame, receive, record_frame, record_of, send
-from client.worker.identity import Identity, bundle, settings_digest
-from client.worker.place import Place, check_peer, locked, place_of
-from client.worker.settings import WorkerSettings
-from common.errors import WireError
-from common.wire.serialised import Serialised
+from fedtag.client.site.site import site_from_node_config
+from fedtag.client.worker.errors import CarriedOutError, WorkerLostError, WorkerUnavailableError
+from fedtag.client.worker.frames import Frame, receive, record_frame, record_of, send
+from fedtag.client.worker.identity import Identity, settings_digest
+from fedtag.client.worker.place import Place, check_peer, locked, place_of
+from fedtag.client.worker.settings import WorkerSettings
+from fedtag.common.errors import WireError
+from fedtag.common.wire.serialised import Serialised
 
 START_SECONDS = 60.0
 """Until a worker that was started listens, or another one that starts it has finished."""
@@ -112,7 +112,8 @@ def _connected(place: Place, workspace: Path, hello: Frame, idle: float) -> sock
     if found[1] != own:
         found[0].close()
         raise WorkerUnavailableError(
-            f"the worker at {place.socket} runs fedtag {found[1].version} with other code than {bundle()}"
+            f"the worker at {place.socket} runs fedtag {found[1].version} with other code than is installed here: "
+            "restart it"
         )
     return found[0]
 
@@ -146,10 +147,9 @@ def _request(connection: socket.socket, kind: str) -> None:
 
 
 def _start(place: Place, workspace: Path, idle: float) -> None:
-    """Start a worker from the packages of this process; it listens when this returns."""
-    paths = [str(bundle()), *filter(None, [os.environ.get("PYTHONPATH")])]
+    """Start a worker from the installed packages; it listens when this returns."""
     # -P: the working directory, to which the site's paths may be relative, lends no modules.
-    command = [sys.executable, "-P", "-m", "client.worker.service", str(workspace), str(idle)]
+    command = [sys.executable, "-P", "-m", "fedtag.client.worker.service", str(workspace), str(idle)]
     log = place.open_log()
     try:
         finished = subprocess.run(
@@ -157,7 +157,6 @@ def _start(place: Place, workspace: Path, idle: float) -> None:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
             start_new_session=True,
             timeout=START_SECONDS,
             check=False,

@@ -10,12 +10,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import client
-import common
-from client.worker.frames import Frame
-from common.errors import WireError
+import fedtag.client
+import fedtag.common
+from fedtag.client.worker.frames import Frame
 
-PACKAGES = (client, common)
+PACKAGES = (fedtag.client, fedtag.common)
 NOT_INSTALLED = "not installed"
 
 
@@ -25,8 +24,8 @@ class Identity:
 
     Args:
         version: of the installed fedtag.
-        code: SHA-256 of the source of the packages client and common, which in a deployment are those of the
-            bundle that came with the run.
+        code: SHA-256 of the source of the packages client and common, which may have changed on disk since a worker
+            loaded them.
     """
 
     version: str
@@ -39,7 +38,7 @@ class Identity:
             version = metadata.version("fedtag")
         except metadata.PackageNotFoundError:
             version = NOT_INSTALLED
-        return cls(version, code_digest(bundle()))
+        return cls(version, code_digest(folders()))
 
     @classmethod
     def told(cls, frame: Frame) -> Identity:
@@ -51,20 +50,23 @@ class Identity:
         return cls(frame.text("version"), frame.text("code"))
 
 
-def bundle() -> Path:
-    """The folder with the packages that this process runs."""
-    if client.__file__ is None:
-        raise WireError("the package client has no folder: install fedtag anew")
-    return Path(client.__file__).resolve().parents[1]
+def folders() -> dict[str, Path]:
+    """Where the packages that this process runs lie, by name."""
+    return {package.__name__: Path(package.__path__[0]).resolve() for package in PACKAGES}
 
 
-def code_digest(folder: Path) -> str:
-    """SHA-256 over names and contents of the Python files of client and common in a folder."""
+def code_digest(places: Mapping[str, Path]) -> str:
+    """SHA-256 over names and contents of the Python files of some packages.
+
+    Args:
+        places: folders by the packages' names.
+    """
     digest = hashlib.sha256()
-    for package in PACKAGES:
-        for path in sorted((folder / package.__name__).rglob("*.py")):
+    for name, folder in sorted(places.items()):
+        for path in sorted(folder.rglob("*.py")):
             content = path.read_bytes()
-            digest.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode() + content)
+            inside = path.relative_to(folder).as_posix()
+            digest.update(f"{name}/{inside}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()
 
 

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from client.worker.errors import WorkerUnavailableError
-from common.secure.private_file import private_folder
+from fedtag.client.worker.errors import WorkerUnavailableError
+from fedtag.common.secure.private_file import private_folder
 
 FOLDER = "worker"
 LONGEST_ADDRESS = 100

@@ -17,17 +17,17 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from client.refusal import reason
-from client.worker.errors import WorkerUnavailableError
-from client.worker.frames import Frame, receive, record_frame, record_of, send
-from client.worker.identity import Identity, settings_digest
-from client.worker.place import Place, check_peer, locked, place_of
-from client.worker.settings import DEFAULT_IDLE
-from common.errors import FedtagError, WireError
-from common.logs import EVENTS, Event, fields, start_log
+from fedtag.client.run.refusal import reason
+from fedtag.client.worker.errors import WorkerUnavailableError
+from fedtag.client.worker.frames import Frame, receive, record_frame, record_of, send
+from fedtag.client.worker.identity import Identity, settings_digest
+from fedtag.client.worker.place import Place, check_peer, locked, place_of
+from fedtag.client.worker.settings import DEFAULT_IDLE
+from fedtag.common.errors import FedtagError, WireError
+from fedtag.common.logs import EVENTS, Event, fields, start_log
 
 if TYPE_CHECKING:
-    from client.worker.sessions import Sessions
+    from fedtag.client.worker.sessions import Sessions
 
 LOGGER = logging.getLogger("fedtag")
 
@@ -119,8 +119,8 @@ class Service:
                 raise WireError("the settings are not those that were announced")
             self.idle = float(request.fields.get("idle", self.idle))
 
-            from client.worker.sessions import Sessions
-            from common.wire.serialisation import instruction_of, serialised
+            from fedtag.client.worker.sessions import Sessions
+            from fedtag.common.wire.serialisation import instruction_of, serialised
 
             self._sessions = self._sessions or Sessions()
             instruction, start = instruction_of(record_of(request)), time.monotonic()

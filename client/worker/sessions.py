@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from client.session import Session
-from client.site import Site, site_from_node_config
-from client.worker.identity import settings_digest
-from common.config import RunConfig
-from common.wire.records import Instruction, Reply
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site, site_from_node_config
+from fedtag.client.worker.identity import settings_digest
+from fedtag.common.config import RunConfig
+from fedtag.common.wire.records import Instruction, Reply
 
 CLOSING = "close"
 """The phase of a run's last exchange."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from common.errors import ConfigError
+from fedtag.common.errors import ConfigError
 
 DEFAULT_IDLE = 600.0
 

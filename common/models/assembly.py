@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from common.models.backbone import Backbone
-from common.models.parameters import seeded
-from common.randomness import derive_seed
-from common.settings.sections import ModelConfig
+from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.parameters import seeded
+from fedtag.common.randomness import derive_seed
+from fedtag.common.settings.sections import ModelConfig
 
 
 def initial_backbone(config: ModelConfig, dimension: int, classes: int, seed: int) -> Backbone:

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from common.graph import Adjacency
-from common.models.classifier import NodeClassifier
-from common.models.convolutions import FAMILIES
+from fedtag.common.graph import Adjacency
+from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.models.convolutions import FAMILIES
 
 DRAWS = 1 << 16
 

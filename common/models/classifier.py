@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from common.graph import Adjacency
+from fedtag.common.graph import Adjacency
 
 
 class NodeClassifier(nn.Module, ABC):

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv, TAGConv
 
-from common.graph import Adjacency
+from fedtag.common.graph import Adjacency
 
 
 class GCN(nn.Module):

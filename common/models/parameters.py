@@ -9,8 +9,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from common.errors import WireError
-from common.models.supernet.logits import is_architecture
+from fedtag.common.errors import WireError
+from fedtag.common.models.supernet.logits import is_architecture
 
 Parameters = dict[str, Tensor]
 M = TypeVar("M", bound=nn.Module)

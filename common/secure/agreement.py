@@ -6,8 +6,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from common.errors import ProtocolError
-from common.secure.canonical import canonical
+from fedtag.common.errors import ProtocolError
+from fedtag.common.secure.canonical import canonical
 
 KEY_BYTES = 32
 

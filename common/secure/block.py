@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from common.errors import ProtocolError, QuorumError
-from common.secure.agreement import check_exchangeable
-from common.secure.canonical import canonical, from_hex
-from common.secure.identity import PublicIdentity
-from common.secure.masks import Slot
-from common.secure.member_keys import MemberKeys, check_name, member_table
-from common.secure.shares import ranks, threshold
+from fedtag.common.errors import ProtocolError, QuorumError
+from fedtag.common.secure.agreement import check_exchangeable
+from fedtag.common.secure.canonical import canonical, from_hex
+from fedtag.common.secure.identity import PublicIdentity
+from fedtag.common.secure.masks import Slot
+from fedtag.common.secure.member_keys import MemberKeys, check_name, member_table
+from fedtag.common.secure.shares import ranks, threshold
 
 MOST_SUMS = 1000
 ID_BYTES = 16

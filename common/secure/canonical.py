@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.errors import ProtocolError
+from fedtag.common.errors import ProtocolError
 
 
 def canonical(*parts: str | int | bytes) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, UInt64
 
-from common.errors import ConfigError, DivergenceError
+from fedtag.common.errors import ConfigError, DivergenceError
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from common.errors import ConfigError, ProtocolError
-from common.secure.agreement import (
+from fedtag.common.errors import ConfigError, ProtocolError
+from fedtag.common.secure.agreement import (
     KEY_BYTES,
     agreed_secret,
     check_exchangeable,
     derived_key,
     public_bytes,
 )
-from common.secure.canonical import from_hex
-from common.secure.private_file import create_private, private_folder
+from fedtag.common.secure.canonical import from_hex
+from fedtag.common.secure.private_file import create_private, private_folder
 
 IDENTITY_FILE = "identity.key"
 NONCE_BYTES = 12

@@ -9,12 +9,12 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from common.errors import ProtocolError, WireError
-from common.secure.canonical import canonical
-from common.secure.identity import Identity, PublicIdentity
-from common.wire.records import Content, Letter, Reply
-from common.wire.serialisation import reply_of, serialised
-from common.wire.serialised import Serialised
+from fedtag.common.errors import ProtocolError, WireError
+from fedtag.common.secure.canonical import canonical
+from fedtag.common.secure.identity import Identity, PublicIdentity
+from fedtag.common.wire.records import Content, Letter, Reply
+from fedtag.common.wire.serialisation import reply_of, serialised
+from fedtag.common.wire.serialised import Serialised
 
 PEERS = "peers"
 """Under this name the server tells clients the public keys of all of them."""

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 from jaxtyping import UInt64
 
-from common.secure.agreement import agreed_secret, derived_key
-from common.secure.canonical import canonical
+from fedtag.common.secure.agreement import agreed_secret, derived_key
+from fedtag.common.secure.canonical import canonical
 
 SECRET_BYTES = 16
 PIECE = 1 << 16  # words masked at a time: half a megabyte stays in the processor's cache

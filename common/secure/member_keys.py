@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from common.errors import ProtocolError
-from common.secure.agreement import KEY_BYTES
-from common.secure.canonical import from_hex
-from common.secure.identity import PublicIdentity
-from common.wire.names import CLIENT_NAME
+from fedtag.common.errors import ProtocolError
+from fedtag.common.secure.agreement import KEY_BYTES
+from fedtag.common.secure.canonical import from_hex
+from fedtag.common.secure.identity import PublicIdentity
+from fedtag.common.wire.names import CLIENT_NAME
 
 DIGEST_BYTES = 32
 

@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from common.secure.shares import combine_shares
+from fedtag.common.secure.shares import combine_shares
 
 MOST_TRIES = 200
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import tomli_w
 
-from common.errors import ConfigError, ProtocolError
-from common.secure.identity import PublicIdentity
-from common.wire.names import CLIENT_NAME
+from fedtag.common.errors import ConfigError, ProtocolError
+from fedtag.common.secure.identity import PublicIdentity
+from fedtag.common.wire.names import CLIENT_NAME
 
 HEADING = re.compile(r"""^[ \t]*\[[ \t]*(?:([A-Za-z0-9_-]+)|["'](.+?)["'])[ \t]*\]""", re.MULTILINE)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from Crypto.Protocol.SecretSharing import Shamir
 
-from common.errors import ProtocolError
+from fedtag.common.errors import ProtocolError
 
 
 def threshold(members: int) -> int:

@@ -7,9 +7,9 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from common.errors import ProtocolError
-from common.secure.block import Block
-from common.secure.canonical import canonical, from_hex
+from fedtag.common.errors import ProtocolError
+from fedtag.common.secure.block import Block
+from fedtag.common.secure.canonical import canonical, from_hex
 
 SIGNATURE_BYTES = 64
 

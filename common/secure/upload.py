@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from common.errors import WireError
-from common.scores import CALIBRATION_BINS
+from fedtag.common.errors import WireError
+from fedtag.common.numerics.scores import CALIBRATION_BINS
 
 MASKED = "masked"
 VECTOR = "vector"

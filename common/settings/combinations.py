@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from common.fedgc_stages import teaching_rounds
-from common.robust_rules import fewest_clients
-from common.secure.phases import FEWEST_USERS
-from common.secure.shares import threshold
-from common.settings.methods import ROUND_CORE
+from fedtag.common.methods.fedgc.stages import teaching_rounds
+from fedtag.common.numerics.robust_rules import fewest_clients
+from fedtag.common.secure.phases import FEWEST_USERS
+from fedtag.common.secure.shares import threshold
+from fedtag.common.settings.methods import ROUND_CORE
 
 if TYPE_CHECKING:
-    from common.config import RunConfig
+    from fedtag.common.config import RunConfig
 
 ROBUST_RULES = frozenset({"median", "trimmed-mean", "krum", "multi-krum", "bulyan"})
 HOSTILE_RULES = frozenset({"krum", "multi-krum", "bulyan"})

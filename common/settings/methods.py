@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from common.settings.sections import Count, Fraction, NonNegative, Positive, Section
+from fedtag.common.settings.sections import Count, Fraction, NonNegative, Positive, Section
 
 ROUND_CORE = "dance-core"
 """The condenser that chooses DANCE's core anew in every round, by the received model."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from common.settings.sections import NonNegative, Positive, Section
+from fedtag.common.settings.sections import NonNegative, Positive, Section
 
 
 class DifferentialPrivacyConfig(Section):

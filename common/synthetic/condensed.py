@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from common.errors import WireError
-from common.graph import Adjacency, Graph, normalised_adjacency
+from fedtag.common.errors import WireError
+from fedtag.common.graph import Adjacency, Graph, normalised_adjacency
 
 
 @dataclass(frozen=True, eq=False)

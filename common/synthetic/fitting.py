@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from common.errors import DivergenceError
-from common.synthetic.gradients import Batch, Weights, mean_gradients
+from fedtag.common.errors import DivergenceError
+from fedtag.common.synthetic.gradients import Batch, Weights, mean_gradients
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from common.quotas import class_quotas
+from fedtag.common.numerics.quotas import class_quotas
 
 
 def condensed_size(num_nodes: int, ratio: float) -> int:

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from common.errors import DivergenceError
-from common.synthetic.adjacency import LinkNetwork, listed, normalised_links, thresholded
-from common.synthetic.condensed import Condensed
-from common.synthetic.gradients import Batch, Weights, class_gradients
-from common.synthetic.matching import Distance, gradient_distance
+from fedtag.common.errors import DivergenceError
+from fedtag.common.synthetic.adjacency import LinkNetwork, listed, normalised_links, thresholded
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.synthetic.gradients import Batch, Weights, class_gradients
+from fedtag.common.synthetic.matching import Distance, gradient_distance
 
 ADAM = ("step", "exp_avg", "exp_avg_sq")
 """What Adam knows of a parameter."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from common.errors import DivergenceError
-from common.models.assembly import initial_backbone
-from common.models.backbone import Backbone
-from common.randomness import torch_generator
-from common.settings.sections import ModelConfig
-from common.synthetic.condensed import Condensed
+from fedtag.common.errors import DivergenceError
+from fedtag.common.models.assembly import initial_backbone
+from fedtag.common.models.backbone import Backbone
+from fedtag.common.randomness import torch_generator
+from fedtag.common.settings.sections import ModelConfig
+from fedtag.common.synthetic.condensed import Condensed
 
 
 def student(

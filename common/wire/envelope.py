@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-from common.errors import WireError
-from common.wire.serialised import MAX_HEADER_BYTES, SCHEMA_VERSION, Serialised
+from fedtag.common.errors import WireError
+from fedtag.common.wire.serialised import MAX_HEADER_BYTES, SCHEMA_VERSION, Serialised
 
 HEADER, TENSORS = "header", "tensors"
 STYPE = "safetensors"

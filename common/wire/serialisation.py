@@ -12,9 +12,9 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from common.errors import WireError
-from common.wire.records import Content, Instruction, Json, Letter, Reply
-from common.wire.serialised import Serialised
+from fedtag.common.errors import WireError
+from fedtag.common.wire.records import Content, Instruction, Json, Letter, Reply
+from fedtag.common.wire.serialised import Serialised
 
 MAX_DEPTH = 32
 LARGEST_INTEGER = 2**63 - 1

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.options import Debug
+from fedtag.deploy.commands.options import Debug
 
 
 def privacy_audit(
@@ -78,10 +78,10 @@ def privacy_audit(
 
     Example: `fedtag privacy-audit runs/fedavg-cora-1 --defences`
     """
-    from deploy import privacy_audit as auditing
-    from deploy.console import notices, results, say
-    from deploy.privacy_table import show_audit
-    from server.report.privacy_words import is_sound
+    from fedtag.audits import privacy as auditing
+    from fedtag.common.wording.privacy import is_sound
+    from fedtag.deploy.terminal.console import notices, results, say
+    from fedtag.deploy.terminal.privacy_table import show_audit
 
     audit = auditing.Audit(path, tuple(data or ()), defences, models, draws, cache, device, seed, over_rounds)
     record = auditing.audit_privacy(audit, debug)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.options import Debug
+from fedtag.deploy.commands.options import Debug
 
 Server = Annotated[
     list[str] | None,
@@ -51,10 +51,10 @@ def certificates(
 
     Example: `fedtag certificates keys --server fl.example.org --institution hospital-a --institution hospital-b`
     """
-    from deploy.certificates import issue
-    from deploy.certificates import renew as renewed
-    from deploy.console import results, say
-    from deploy.next_steps import next_steps
+    from fedtag.deploy.certificates.folder import issue
+    from fedtag.deploy.certificates.folder import renew as renewed
+    from fedtag.deploy.certificates.next_steps import next_steps
+    from fedtag.deploy.terminal.console import results, say
 
     servers, institutions = server or [], institution or []
     made = (

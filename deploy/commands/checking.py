@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.options import Debug
+from fedtag.deploy.commands.options import Debug
 
 
 def validate(
@@ -21,7 +21,7 @@ def validate(
 
     Example: `fedtag validate /data/hospital-a`
     """
-    from deploy.validation import validate_folder
+    from fedtag.graph.validation import validate_folder
 
     validate_folder(folder)
 
@@ -34,7 +34,7 @@ def doctor(debug: Debug = False) -> None:
 
     Example: `fedtag doctor`
     """
-    from deploy.doctor import examine, show_findings
+    from fedtag.deploy.doctor import examine, show_findings
 
     if not show_findings(examine()):
         raise typer.Exit(1)
@@ -52,7 +52,7 @@ def list_settings(
 
     Example: `fedtag settings`
     """
-    from deploy.settings import config_block, show_settings
+    from fedtag.runs.settings import config_block, show_settings
 
     if toml:
         typer.echo(config_block(), nl=False)

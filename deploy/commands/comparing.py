@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deploy.options import (
+from fedtag.deploy.commands.options import (
     DATA,
     Clients,
     Config,
@@ -102,8 +102,8 @@ def compare(
 
     Example: `fedtag compare --methods dance --data pydocs --seeds 3 --ratio 0.08,0.02 --rounds 30 --jobs 2`
     """
-    from deploy.comparison.request import requested
-    from deploy.comparison.session import compare as run_comparison
+    from fedtag.comparison.request import requested
+    from fedtag.comparison.session import compare as run_comparison
 
     options: dict[str, Any] = named_options(
         None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.options import Debug
+from fedtag.deploy.commands.options import Debug
 
 
 def audit(
@@ -49,16 +49,16 @@ def audit(
 
     Example: `fedtag audit runs/dance-pydocs-1 --client client-00`
     """
-    from deploy import audit as auditing
-    from deploy.console import notices, results, say
+    from fedtag.audits import evidence as auditing
+    from fedtag.deploy.terminal.console import notices, results, say
 
     audited = auditing.audit(path, client, data, round_number, config)
     console = results()
     bare = auditing.without_evidence(path) if client is None else None
     verified = bare is None and all(site.verification.holds for site in audited)
     if faithfulness and verified:
-        from deploy.display import display
-        from deploy.faithfulness import measure_audited
+        from fedtag.audits.faithfulness import measure_audited
+        from fedtag.deploy.terminal.display import display
 
         with display(debug) as shown:
             measure_audited(audited, path, client, model, nodes, shown, console)
@@ -94,8 +94,8 @@ def report(
 
     Example: `fedtag report runs/fedavg-pydocs-1 runs/dance-pydocs-1 --out comparison.html`
     """
-    from deploy.console import results, say
-    from server.report.page import write_report
+    from fedtag.deploy.terminal.console import results, say
+    from fedtag.server.report.page import write_report
 
     write_report(runs, out)
     say(results(), f"report  {out.absolute()}")

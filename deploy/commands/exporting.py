@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.options import Debug, Texts
+from fedtag.deploy.commands.options import Debug, Texts
 
 
 def export(
@@ -32,8 +32,8 @@ def export(
 
     Example: `fedtag export runs/dance-pydocs-1 --client client-00 --out condensed`
     """
-    from deploy.console import results, say
-    from deploy.export import export as write
+    from fedtag.deploy.terminal.console import results, say
+    from fedtag.runs.export import export as write
 
     graph = write(path, client, out, round_number, texts, data, debug)
     say(

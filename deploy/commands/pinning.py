@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.options import Debug
+from fedtag.deploy.commands.options import Debug
 
 
 def identity(
@@ -32,8 +32,8 @@ def identity(
 
     Example: `fedtag identity /data/hospital-a --name hospital-a > hospital-a.toml`
     """
-    from deploy.console import notices, results, say
-    from deploy.identity import identify
+    from fedtag.deploy.certificates.identity import identify
+    from fedtag.deploy.terminal.console import notices, results, say
 
     found = identify(folder, workspace, name)
     say(results(), found.entry.rstrip())

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.options import Debug
+from fedtag.deploy.commands.options import Debug
 
 
 def predict(
@@ -70,7 +70,7 @@ def predict(
 
     Example: `fedtag predict runs/dance-pydocs-1 /data/hospital-a --out predictions.parquet`
     """
-    from deploy import prediction
+    from fedtag.runs import prediction
 
     prediction.check_out(out, folder)
     predicted = prediction.predict(run, folder, cache, device, evidence, name, architecture, workspace, debug)

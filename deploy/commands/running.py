@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deploy.options import (
+from fedtag.deploy.commands.options import (
     Clients,
     Condenser,
     Config,
@@ -146,7 +146,7 @@ def demo(
 
     Example: `fedtag demo`
     """
-    from deploy.demo import run_demo
+    from fedtag.runs.demo import run_demo
 
     names = [name.strip() for name in methods.split(",") if name.strip()]
     run_demo(out, names, data, clients, rounds, debug)
@@ -160,10 +160,10 @@ def _run(
     settings: list[str],
     debug: bool,
 ) -> None:
-    from common.errors import ConfigError
-    from deploy.runs import resume as go_on
-    from deploy.runs import show_outcome, start
-    from deploy.settings import gather
+    from fedtag.common.errors import ConfigError
+    from fedtag.runs.course import resume as go_on
+    from fedtag.runs.course import show_outcome, start
+    from fedtag.runs.settings import gather
 
     if resume is None:
         out = start(gather(file, given, settings), engine, debug)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.options import Debug
+from fedtag.deploy.commands.options import Debug
 
 
 def train_on(
@@ -44,8 +44,8 @@ def train_on(
 
     Example: `fedtag train-on runs/fedgc-cora-1/condensed.safetensors --backbone sage --data /data/hospital-a`
     """
-    from deploy import condensed_training
-    from server.tracking.run_directory import require_free
+    from fedtag.runs import condensed_training
+    from fedtag.server.tracking.run_directory import require_free
 
     if out is not None:
         require_free(out)

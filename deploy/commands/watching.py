@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.options import Debug
+from fedtag.deploy.commands.options import Debug
 
 
 def status(
@@ -38,7 +38,7 @@ def status(
 
     Example: `fedtag status runs/fedavg-pydocs-1 --watch`
     """
-    from deploy.observation import observe, show_once
+    from fedtag.deploy.terminal.observation import observe, show_once
 
     if not (observe if watch else show_once)(run, as_json, superlink):
         raise typer.Exit(1)

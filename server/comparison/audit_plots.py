@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from server.comparison.audits import NAMES, AuditLine, audit_lines, kinds
-from server.comparison.plots import (
+from fedtag.server.comparison.audits import NAMES, AuditLine, audit_lines, kinds
+from fedtag.server.comparison.plots import (
     CURVE_HEIGHT,
     MARKERS,
     PAGE,
@@ -20,8 +20,8 @@ from server.comparison.plots import (
     shown,
     styled,
 )
-from server.comparison.results import Comparison
-from server.report.plots import DASHES, inline_svg
+from fedtag.server.comparison.results import Comparison
+from fedtag.server.report.plots import DASHES, inline_svg
 
 
 def audit_png(comparison: Comparison) -> bytes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from server.comparison.audits import NAMES, READING, AuditLine, audit_lines, kinds
-from server.comparison.cells import NOTHING, csv_text, markdown_table, percents
-from server.comparison.results import Comparison, Result
-from server.comparison.statistics import Spread
-from server.tracking.markdown import cell
+from fedtag.server.comparison.audits import NAMES, READING, AuditLine, audit_lines, kinds
+from fedtag.server.comparison.cells import NOTHING, csv_text, markdown_table, percents
+from fedtag.server.comparison.results import Comparison, Result
+from fedtag.server.comparison.statistics import Spread
+from fedtag.server.tracking.markdown import cell
 
 COLUMNS = ("row", "data", "seed", "target", "attack", "auc", "low", "high", "attacked_test", "test", "run")
 

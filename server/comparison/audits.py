@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from server.comparison.statistics import Spread, spread
-from server.report.privacy_words import OF_RELEASE, strongest_on_first
-from server.tracking.membership_audit import read_audit
-from server.tracking.run_directory import RunDirectory
+from fedtag.common.wording.privacy import OF_RELEASE, strongest_on_first
+from fedtag.server.comparison.statistics import Spread, spread
+from fedtag.server.tracking.membership_audit import read_audit
+from fedtag.server.tracking.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from server.comparison.results import Comparison
+    from fedtag.server.comparison.results import Comparison
 
 NAMES = {
     "released": "released model",

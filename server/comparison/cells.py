@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
-from server.comparison.statistics import Spread
+from fedtag.server.comparison.statistics import Spread
 
 NOTHING = "–"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from server.comparison.statistics import Spread, spread
-from server.tracking.rows import RoundRow
+from fedtag.server.comparison.statistics import Spread, spread
+from fedtag.server.tracking.rows import RoundRow
 
 PLATEAU_ROUNDS = 10
 NEARLY = 0.99

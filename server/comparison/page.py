@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from server.comparison.audit_plots import audit_svg
-from server.comparison.audit_tables import area, audit_cells, audit_headings
-from server.comparison.audits import NAMES, READING, audit_lines, kinds
-from server.comparison.cells import percents
-from server.comparison.convergence import Point
-from server.comparison.page_template import TEMPLATE
-from server.comparison.plots import curve_lines, score_svg
-from server.comparison.results import Comparison, Line, lines
-from server.comparison.tables import convergence, costs, mean, scores, seeds_done
-from server.report import plots
-from server.report.chart import Chart, Key
-from server.report.page import environment
-from server.report.plots import SERIES_COLOURS
-from server.report.reliability import Curve, reliability_chart
+from fedtag.server.comparison.audit_plots import audit_svg
+from fedtag.server.comparison.audit_tables import area, audit_cells, audit_headings
+from fedtag.server.comparison.audits import NAMES, READING, audit_lines, kinds
+from fedtag.server.comparison.cells import percents
+from fedtag.server.comparison.convergence import Point
+from fedtag.server.comparison.page_template import TEMPLATE
+from fedtag.server.comparison.plots import curve_lines, score_svg
+from fedtag.server.comparison.results import Comparison, Line, lines
+from fedtag.server.comparison.tables import convergence, costs, mean, scores, seeds_done
+from fedtag.server.report import plots
+from fedtag.server.report.chart import Chart, Key
+from fedtag.server.report.page import environment
+from fedtag.server.report.plots import SERIES_COLOURS
+from fedtag.server.report.reliability import Curve, reliability_chart
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from server.comparison.convergence import Point
-from server.comparison.results import Comparison, Line, lines, tested
-from server.report import plots
-from server.report.plots import GRID, INK, SERIES, SERIES_COLOURS, STYLE, inline_svg
+from fedtag.server.comparison.convergence import Point
+from fedtag.server.comparison.results import Comparison, Line, lines, tested
+from fedtag.server.report import plots
+from fedtag.server.report.plots import GRID, INK, SERIES, SERIES_COLOURS, STYLE, inline_svg
 
 ROW_HEIGHT, MARGIN, CURVE_HEIGHT = 0.34, 0.95, 3.4
 DOTS_PER_INCH = 160

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common.scores import ReliabilityBin, pooled_bins
-from server.comparison.audits import Attacked, read_attacked
-from server.comparison.convergence import Point, arrival, curve
-from server.comparison.statistics import Difference, Spread, paired_difference, spread
-from server.tracking.reliability import read_bins
-from server.tracking.rows import RoundRow, Summary
-from server.tracking.run_directory import SUMMARY, RunDirectory
+from fedtag.common.numerics.scores import ReliabilityBin, pooled_bins
+from fedtag.server.comparison.audits import Attacked, read_attacked
+from fedtag.server.comparison.convergence import Point, arrival, curve
+from fedtag.server.comparison.statistics import Difference, Spread, paired_difference, spread
+from fedtag.server.tracking.reliability import read_bins
+from fedtag.server.tracking.rows import RoundRow, Summary
+from fedtag.server.tracking.run_directory import SUMMARY, RunDirectory
 
 
 @dataclass(frozen=True)

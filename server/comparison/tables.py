@@ -6,13 +6,13 @@ digit, while durations, and the bytes of messages that report durations, differ 
 
 from __future__ import annotations
 
-from server.comparison.audit_tables import audit_markdown, audit_reading
-from server.comparison.cells import NOTHING, csv_text, markdown_table, percents
-from server.comparison.convergence import Point
-from server.comparison.results import Comparison, Line, Result, lines
-from server.comparison.statistics import Difference, Spread
-from server.report.wording import count, duration, size
-from server.tracking.markdown import cell, code
+from fedtag.server.comparison.audit_tables import audit_markdown, audit_reading
+from fedtag.server.comparison.cells import NOTHING, csv_text, markdown_table, percents
+from fedtag.server.comparison.convergence import Point
+from fedtag.server.comparison.results import Comparison, Line, Result, lines
+from fedtag.server.comparison.statistics import Difference, Spread
+from fedtag.server.report.wording import count, duration, size
+from fedtag.server.tracking.markdown import cell, code
 
 SCORE_COLUMNS = ("row", "data", "seed", "best_round", "val", "test", "macro_f1", "ece", "run")
 SUMMARY_COSTS = (

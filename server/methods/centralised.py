@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from server.methods.fedavg import FedAvg
+from fedtag.server.methods.fedavg import FedAvg
 
 METHOD = FedAvg()

@@ -10,18 +10,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from common.config import RunConfig
-from common.models.parameters import Parameters, parameters_of
-from common.models.supernet.discretisation import discretised
-from common.models.supernet.documents import documents
-from common.models.supernet.logits import is_architecture
-from common.models.supernet.network import always_used, used_names
-from common.models.supernet.stages import OWN, SHARED, SUPERNET, Stages, architecture_entropy, is_stable
-from common.models.supernet.supernet import initial_supernet
-from common.secure.phases import USE
-from common.wire.records import Content, Reply, prefixed
-from server.methods.fedavg import FedAvg
-from server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
+from fedtag.common.config import RunConfig
+from fedtag.common.models.parameters import Parameters, parameters_of
+from fedtag.common.models.supernet.discretisation import discretised
+from fedtag.common.models.supernet.documents import documents
+from fedtag.common.models.supernet.logits import is_architecture
+from fedtag.common.models.supernet.network import always_used, used_names
+from fedtag.common.models.supernet.stages import (
+    OWN,
+    SHARED,
+    SUPERNET,
+    Stages,
+    architecture_entropy,
+    is_stable,
+)
+from fedtag.common.models.supernet.supernet import initial_supernet
+from fedtag.common.secure.phases import USE
+from fedtag.common.wire.records import Content, Reply, prefixed
+from fedtag.server.methods.fedavg import FedAvg
+from fedtag.server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
 
 LAG = 0.1
 """How far under the federation's median accuracy a client lags behind."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from common.config import RunConfig
-from common.models.dance import initial_dance_model
-from common.models.parameters import Parameters, parameters_of
-from server.methods.fedavg import FedAvg
-from server.methods.registry import Agreement, Kind
+from fedtag.common.config import RunConfig
+from fedtag.common.methods.dance.model import initial_dance_model
+from fedtag.common.models.parameters import Parameters, parameters_of
+from fedtag.server.methods.fedavg import FedAvg
+from fedtag.server.methods.registry import Agreement, Kind
 
 
 class Dance(FedAvg):

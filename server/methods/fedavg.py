@@ -6,12 +6,20 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from common.config import RunConfig
-from common.models.assembly import initial_backbone
-from common.models.parameters import Parameters, parameters_of
-from common.wire.records import Content, Reply, prefixed
-from server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm, update_forms
-from server.strategies.mean import running_average
+from fedtag.common.config import RunConfig
+from fedtag.common.models.assembly import initial_backbone
+from fedtag.common.models.parameters import Parameters, parameters_of
+from fedtag.common.wire.records import Content, Reply, prefixed
+from fedtag.server.methods.registry import (
+    Aggregate,
+    Agreement,
+    Kind,
+    Phase,
+    ServerState,
+    TensorForm,
+    update_forms,
+)
+from fedtag.server.strategies.mean import running_average
 
 TRAIN = Phase("train", "clients score the received model and train it; one exchange a round", sums=True)
 

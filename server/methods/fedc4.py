@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from common.config import RunConfig
-from common.fedc4 import NODES, NODES_PHASE, PORTRAIT, PORTRAITS_PHASE, TRAIN_PHASE
-from server.methods.fedavg import FedAvg
-from server.methods.registry import Kind, Phase, ServerState, TensorForm
+from fedtag.common.config import RunConfig
+from fedtag.common.methods.fedc4.names import NODES, NODES_PHASE, PORTRAIT, PORTRAITS_PHASE, TRAIN_PHASE
+from fedtag.server.methods.fedavg import FedAvg
+from fedtag.server.methods.registry import Kind, Phase, ServerState, TensorForm
 
 PORTRAITS = Phase(
     PORTRAITS_PHASE,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from common.config import RunConfig
-from common.wire.records import Content, Reply
-from server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
+from fedtag.common.config import RunConfig
+from fedtag.common.wire.records import Content, Reply
+from fedtag.server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
 
 TRAIN = Phase("train", "clients train models of their own and score them")
 

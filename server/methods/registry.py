@@ -11,9 +11,9 @@ from typing import Any, Literal, Protocol, cast
 import torch
 from torch import Tensor
 
-from common.config import RunConfig
-from common.errors import ConfigError
-from common.wire.records import Content, Reply
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError
+from fedtag.common.wire.records import Content, Reply
 
 Protection = Literal["none", "masked", "encrypted", "noised"]
 
@@ -211,12 +211,12 @@ def condenses(config: RunConfig) -> bool:
 
 
 def server_method(name: str) -> ServerMethod:
-    """The method in the module `server.methods.NAME`, under the name METHOD.
+    """The method in the module `fedtag.server.methods.NAME`, under the name METHOD.
 
     Raises:
         ConfigError: if there is no such module.
     """
-    module = f"server.methods.{name}"
+    module = f"fedtag.server.methods.{name}"
     if name == "registry" or importlib.util.find_spec(module) is None:
         raise ConfigError(
             f"method '{name}' is unknown; use isolated, centralised, fedavg, dance, fedc4, da_dfgas or fedgc"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from server.tracking.rows import ClientRow
+from fedtag.server.tracking.rows import ClientRow
 
 MOST_SHOWN = 12
 NAMES_SHOWN = 3

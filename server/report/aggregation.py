@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from common.config import flatten
-from server.report.absences import Absence, absences, without_training
-from server.report.aggregation_words import combination_sentences, guarantee_sentences, privacy_sentences
-from server.report.chart import Chart
-from server.report.client_series import ClientSeries, client_series, series_chart
-from server.tracking.rows import ClientRow, Summary
+from fedtag.common.config import flatten
+from fedtag.common.wording.aggregation import combination_sentences, guarantee_sentences, privacy_sentences
+from fedtag.server.report.absences import Absence, absences, without_training
+from fedtag.server.report.chart import Chart
+from fedtag.server.report.client_series import ClientSeries, client_series, series_chart
+from fedtag.server.tracking.rows import ClientRow, Summary
 
 DIVERGENCE_NOTE = (
     "Kullback–Leibler divergence of a client's mean predicted class distribution from that of all clients."

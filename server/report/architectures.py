@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from common.errors import RunError, WireError
-from common.models.supernet.architecture import Architecture
-from common.models.supernet.drawing import drawing, table
-from server.tracking.run_directory import ARCHITECTURES, RunDirectory
+from fedtag.common.errors import RunError, WireError
+from fedtag.common.models.supernet.architecture import Architecture
+from fedtag.common.models.supernet.drawing import drawing, table
+from fedtag.server.tracking.run_directory import ARCHITECTURES, RunDirectory
 
 SECTION = """\
 {% if run.architectures %}

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from server.report.chart import Chart, Key, line_chart
-from server.report.plots import CSS_DASHES, SERIES_COLOURS, Band, Line
-from server.report.wording import fixed
-from server.tracking.rows import ClientRow
+from fedtag.server.report.chart import Chart, Key, line_chart
+from fedtag.server.report.plots import CSS_DASHES, SERIES_COLOURS, Band, Line
+from fedtag.server.report.wording import fixed
+from fedtag.server.tracking.rows import ClientRow
 
 LINES_SHOWN = SERIES_COLOURS
 """So many clients have a line of their own; of more, no eye tells the lines apart."""

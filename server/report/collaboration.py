@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.errors import RunError
-from common.fedc4 import STRUCTURE_FILE
-from common.secure.phases import SHARES
-from server.report.chart import Chart, Key, line_chart
-from server.report.plots import CSS_DASHES, SERIES_COLOURS, Line
-from server.report.wording import unit_of
-from server.tracking.disclosure_table import SERVER
-from server.tracking.rows import ClientRow, Disclosure
+from fedtag.common.errors import RunError
+from fedtag.common.methods.fedc4.names import STRUCTURE_FILE
+from fedtag.common.secure.phases import SHARES
+from fedtag.server.report.chart import Chart, Key, line_chart
+from fedtag.server.report.plots import CSS_DASHES, SERIES_COLOURS, Line
+from fedtag.server.report.wording import unit_of
+from fedtag.server.tracking.disclosure_table import SERVER
+from fedtag.server.tracking.rows import ClientRow, Disclosure
 
 GRAPHS = ("original", "condensed", "rebuilt")
 

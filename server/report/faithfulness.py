@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from common.errors import RunError
-from common.faithfulness_words import (
+from fedtag.common.errors import RunError
+from fedtag.common.wording.faithfulness import (
     ORDERS,
     PREDICTORS,
     TERMS,
@@ -22,8 +22,8 @@ from common.faithfulness_words import (
     guarantee_sentences,
     verdict_sentences,
 )
-from server.report.plots import Line
-from server.tracking.run_directory import RunDirectory
+from fedtag.server.report.plots import Line
+from fedtag.server.tracking.run_directory import RunDirectory
 
 FILE = "faithfulness.json"
 SCHEMA = 1

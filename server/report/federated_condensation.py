@@ -8,20 +8,20 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from common.errors import RunError
-from common.fedgc import CONDENSED, GRAPH, LABELLED, NODES, TRAINED, TUNED
-from common.neighbour_parts import COUNTS, KEY, PARTS, REQUEST
-from server.methods.fedgc.course import DISTANCES, TOTALS
-from server.methods.fedgc.course import FILE as COURSE_FILE
-from server.methods.fedgc.neighbours import FILE as NEIGHBOUR_FILE
-from server.report.chart import Chart, Key, line_chart
-from server.report.plots import CSS_DASHES, Line
-from server.report.wording import percent
-from server.tracking.condensed_release import FILE as GRAPH_FILE
-from server.tracking.condensed_release import CondensedRelease, read_condensed
-from server.tracking.disclosure_table import SERVER
-from server.tracking.rows import ClientRow, Disclosure
-from server.tracking.run_directory import RunDirectory, read_object
+from fedtag.common.errors import RunError
+from fedtag.common.methods.fedgc.names import CONDENSED, GRAPH, LABELLED, NODES, TRAINED, TUNED
+from fedtag.common.parts.neighbour_exchange.messages import COUNTS, KEY, PARTS, REQUEST
+from fedtag.server.methods.fedgc.course import DISTANCES, TOTALS
+from fedtag.server.methods.fedgc.course import FILE as COURSE_FILE
+from fedtag.server.parts.neighbour_exchange import FILE as NEIGHBOUR_FILE
+from fedtag.server.report.chart import Chart, Key, line_chart
+from fedtag.server.report.plots import CSS_DASHES, Line
+from fedtag.server.report.wording import percent
+from fedtag.server.tracking.condensed_release import FILE as GRAPH_FILE
+from fedtag.server.tracking.condensed_release import CondensedRelease, read_condensed
+from fedtag.server.tracking.disclosure_table import SERVER
+from fedtag.server.tracking.rows import ClientRow, Disclosure
+from fedtag.server.tracking.run_directory import RunDirectory, read_object
 
 EXCHANGED = {
     REQUEST: "requests, between institutions",
@@ -106,7 +106,7 @@ class CondensationView:
         real_nodes: of the clients behind the last round of condensation.
         distances: round, then the distance of gradients before its first and its last step.
         accuracies: test accuracy over all clients that told theirs, by way of scoring and round.
-        exchange: of each client, the counts of `common.neighbour_parts.COUNTS`.
+        exchange: of each client, the counts of `fedtag.common.parts.neighbour_exchange.messages.COUNTS`.
         exchange_total: over the clients.
         traffic: bytes of each kind of record of the exchange.
     """

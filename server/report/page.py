@@ -9,19 +9,19 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from common.errors import RunError
-from server.report.aggregation import aggregation_charts
-from server.report.chart import Chart, Key, line_chart
-from server.report.collaboration import collaboration_charts
-from server.report.faithfulness import CurveLines
-from server.report.federated_condensation import condensation_charts
-from server.report.page_template import TEMPLATE
-from server.report.phases import phase_chart
-from server.report.plots import CSS_DASHES, SERIES_COLOURS, Line, line_plot
-from server.report.privacy import privacy_charts
-from server.report.reliability import Curve, reliability_chart
-from server.report.run_view import RunView, view_run
-from server.report.wording import (
+from fedtag.common.errors import RunError
+from fedtag.server.report.aggregation import aggregation_charts
+from fedtag.server.report.chart import Chart, Key, line_chart
+from fedtag.server.report.collaboration import collaboration_charts
+from fedtag.server.report.faithfulness import CurveLines
+from fedtag.server.report.federated_condensation import condensation_charts
+from fedtag.server.report.page_template import TEMPLATE
+from fedtag.server.report.phases import phase_chart
+from fedtag.server.report.plots import CSS_DASHES, SERIES_COLOURS, Line, line_plot
+from fedtag.server.report.privacy import privacy_charts
+from fedtag.server.report.reliability import Curve, reliability_chart
+from fedtag.server.report.run_view import RunView, view_run
+from fedtag.server.report.wording import (
     count,
     duration,
     fixed,
@@ -33,9 +33,9 @@ from server.report.wording import (
     visible,
     ways,
 )
-from server.tracking.disclosure_table import listed
-from server.tracking.durable_files import write_atomically
-from server.tracking.rows import RoundRow
+from fedtag.server.tracking.disclosure_table import listed
+from fedtag.server.tracking.durable_files import write_atomically
+from fedtag.server.tracking.rows import RoundRow
 
 
 def write_report(run_dirs: Sequence[Path], out: Path) -> None:

@@ -7,7 +7,7 @@ It is a module because a Flower app bundle carries no template files.
 
 from __future__ import annotations
 
-from server.report import (
+from fedtag.server.report import (
     aggregation,
     architectures,
     collaboration,
@@ -16,7 +16,7 @@ from server.report import (
     privacy,
     privacy_rounds,
 )
-from server.report.page_parts import MACROS, head
+from fedtag.server.report.page_parts import MACROS, head
 
 TITLE = 'fedtag report: {{ runs|map(attribute="name")|list|listed }}'
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from server.report.chart import Chart, Key
-from server.report.plots import SERIES_COLOURS, stacked_plot
-from server.report.run_view import RunView
-from server.report.wording import duration
+from fedtag.server.report.chart import Chart, Key
+from fedtag.server.report.plots import SERIES_COLOURS, stacked_plot
+from fedtag.server.report.run_view import RunView
+from fedtag.server.report.wording import duration
 
 OTHER = "other"
 

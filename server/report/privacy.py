@@ -10,11 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from server.report.chart import Chart, Key
-from server.report.plots import CSS_DASHES, SERIES_COLOURS
-from server.report.privacy_plots import AreaBar, RocCurve, area_plot, roc_plot
-from server.report.privacy_rounds import RoundLine, round_charts, round_lines
-from server.report.privacy_words import (
+from fedtag.common.wording.privacy import (
     LEFT,
     TERMS,
     AttackRow,
@@ -24,9 +20,13 @@ from server.report.privacy_words import (
     population_sentence,
     verdict,
 )
-from server.tracking.membership_audit import read_audit
-from server.tracking.rows import RoundRow
-from server.tracking.run_directory import RunDirectory
+from fedtag.server.report.chart import Chart, Key
+from fedtag.server.report.plots import CSS_DASHES, SERIES_COLOURS
+from fedtag.server.report.privacy_plots import AreaBar, RocCurve, area_plot, roc_plot
+from fedtag.server.report.privacy_rounds import RoundLine, round_charts, round_lines
+from fedtag.server.tracking.membership_audit import read_audit
+from fedtag.server.tracking.rows import RoundRow
+from fedtag.server.tracking.run_directory import RunDirectory
 
 SECTION = """\
 {% if run.privacy is not none %}

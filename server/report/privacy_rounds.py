@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from server.report.chart import Chart, Key, line_chart
-from server.report.plots import CSS_DASHES, Band, Line
-from server.report.privacy_words import AttackRow, strongest_on_first
-from server.report.wording import percent
-from server.tracking.rows import RoundRow
+from fedtag.common.wording.privacy import AttackRow, strongest_on_first
+from fedtag.server.report.chart import Chart, Key, line_chart
+from fedtag.server.report.plots import CSS_DASHES, Band, Line
+from fedtag.server.report.wording import percent
+from fedtag.server.tracking.rows import RoundRow
 
 RUN = "models of the run"
 NOTE = "Each round as if the run had ended there; an attack that puts rounds together may tell more"

@@ -17,10 +17,19 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from common.scores import CALIBRATION_BINS, ReliabilityBin
-from server.report.chart import Chart, Key
-from server.report.plots import CSS_DASHES, DASHES, INK, SERIES, SERIES_COLOURS, STYLE, WIDTH, inline_svg
-from server.report.wording import count, percent
+from fedtag.common.numerics.scores import CALIBRATION_BINS, ReliabilityBin
+from fedtag.server.report.chart import Chart, Key
+from fedtag.server.report.plots import (
+    CSS_DASHES,
+    DASHES,
+    INK,
+    SERIES,
+    SERIES_COLOURS,
+    STYLE,
+    WIDTH,
+    inline_svg,
+)
+from fedtag.server.report.wording import count, percent
 
 HEIGHT = 3.6
 EDGES = tuple(edge / CALIBRATION_BINS for edge in range(CALIBRATION_BINS + 1))

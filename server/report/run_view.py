@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.scores import ReliabilityBin
-from server.report.aggregation import AggregationView, view_aggregation
-from server.report.architectures import ArchitectureView, view_architectures
-from server.report.collaboration import CollaborationView, view_collaboration
-from server.report.faithfulness import FaithfulnessView, view_faithfulness
-from server.report.federated_condensation import CondensationView, view_condensation
-from server.report.privacy import PrivacyView, view_privacy
-from server.tracking.disclosure_table import DisclosureTotal, disclosure_totals
-from server.tracking.model_card import setting
-from server.tracking.reliability import read_bins
-from server.tracking.rows import ClientRow, RoundRow, Summary, best_round
-from server.tracking.run_directory import SITES, SUMMARY, RunDirectory
+from fedtag.common.numerics.scores import ReliabilityBin
+from fedtag.server.report.aggregation import AggregationView, view_aggregation
+from fedtag.server.report.architectures import ArchitectureView, view_architectures
+from fedtag.server.report.collaboration import CollaborationView, view_collaboration
+from fedtag.server.report.faithfulness import FaithfulnessView, view_faithfulness
+from fedtag.server.report.federated_condensation import CondensationView, view_condensation
+from fedtag.server.report.privacy import PrivacyView, view_privacy
+from fedtag.server.tracking.disclosure_table import DisclosureTotal, disclosure_totals
+from fedtag.server.tracking.model_card import setting
+from fedtag.server.tracking.reliability import read_bins
+from fedtag.server.tracking.rows import ClientRow, RoundRow, Summary, best_round
+from fedtag.server.tracking.run_directory import SITES, SUMMARY, RunDirectory
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from common.config import RunConfig
-from common.errors import ConfigError
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError
 
 UNIT = "one institution"
 

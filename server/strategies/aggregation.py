@@ -8,16 +8,16 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from common.clipping import clipped
-from common.config import RunConfig
-from common.models.parameters import moved_by_steps
-from common.noise import RandomBytes, gaussian
-from server.methods.registry import Aggregate
-from server.strategies.mean import weighted_mean
-from server.strategies.normalisation import fednova, largest_normaliser, scaled
-from server.strategies.optimisers import server_step
-from server.strategies.rules import combine_by_rule
-from server.strategies.weights import ClientStatistics, client_weights
+from fedtag.common.config import RunConfig
+from fedtag.common.models.parameters import moved_by_steps
+from fedtag.common.numerics.clipping import clipped
+from fedtag.common.numerics.noise import RandomBytes, gaussian
+from fedtag.server.methods.registry import Aggregate
+from fedtag.server.strategies.mean import weighted_mean
+from fedtag.server.strategies.normalisation import fednova, largest_normaliser, scaled
+from fedtag.server.strategies.optimisers import server_step
+from fedtag.server.strategies.rules import combine_by_rule
+from fedtag.server.strategies.weights import ClientStatistics, client_weights
 
 Updates = Mapping[str, Mapping[str, Tensor]]
 NOTHING = Aggregate({}, {}, {})

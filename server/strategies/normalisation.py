@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from common.models.parameters import moved_by_steps
-from common.settings.sections import TrainConfig
+from fedtag.common.models.parameters import moved_by_steps
+from fedtag.common.settings.sections import TrainConfig
 
 LEAST_NORMALISER = 1e-3
 """Effective steps below which a client counts as one that took none; dividing by less would only amplify."""

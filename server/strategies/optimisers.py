@@ -10,9 +10,9 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvgM, FedYogi
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from common.errors import ConfigError
-from common.wire.records import Content, prefixed
-from server.strategies.flower import Arrays, aggregated, array_record, float64_arrays
+from fedtag.common.errors import ConfigError
+from fedtag.common.wire.records import Content, prefixed
+from fedtag.server.strategies.flower import Arrays, aggregated, array_record, float64_arrays
 
 MOMENTUM, FIRST, SECOND, STEPS = "momentum", "first", "second", "steps"
 

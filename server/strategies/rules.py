@@ -8,9 +8,9 @@ import torch
 from flwr.serverapp.strategy import Bulyan, FedMedian, FedTrimmedAvg, Krum, MultiKrum, Strategy
 from torch import Tensor
 
-from common.errors import ConfigError
-from common.robust_rules import fewest_clients
-from server.strategies.flower import aggregated, float64_arrays
+from fedtag.common.errors import ConfigError
+from fedtag.common.numerics.robust_rules import fewest_clients
+from fedtag.server.strategies.flower import aggregated, float64_arrays
 
 
 def combine_by_rule(

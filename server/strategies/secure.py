@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Float64
 from numpy.typing import NDArray
 
-from common.errors import ProtocolError, QuorumError
-from common.randomness import numpy_generator
-from common.secure.agreement import public_bytes
-from common.secure.block import Block as Block
-from common.secure.canonical import from_hex
-from common.secure.fixed_point import FixedPoint
-from common.secure.masks import (
+from fedtag.common.errors import ProtocolError, QuorumError
+from fedtag.common.randomness import numpy_generator
+from fedtag.common.secure.agreement import public_bytes
+from fedtag.common.secure.block import Block as Block
+from fedtag.common.secure.canonical import from_hex
+from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.masks import (
     SECRET_BYTES,
     Slot,
     adds,
@@ -27,7 +27,7 @@ from common.secure.masks import (
     pair_key,
     self_key,
 )
-from common.secure.reconstruction import Reconstruction
+from fedtag.common.secure.reconstruction import Reconstruction
 
 SELF = "self"
 PAIR = "pair"

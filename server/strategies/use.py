@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 
 from torch import Tensor
 
-from common.secure.phases import FEWEST_USERS
-from common.secure.upload import Layout, Opened
-from server.methods.registry import TensorForm
+from fedtag.common.secure.phases import FEWEST_USERS
+from fedtag.common.secure.upload import Layout, Opened
+from fedtag.server.methods.registry import TensorForm
 
 
 def partial_tensors(forms: Mapping[str, TensorForm]) -> tuple[str, ...]:

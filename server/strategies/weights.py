@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from common.errors import WireError
+from fedtag.common.errors import WireError
 
 SMOOTHING = 1e-8
 LEAST_ACCURACY = 0.01

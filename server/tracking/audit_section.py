@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from server.report.privacy_words import (
+from fedtag.common.wording.privacy import (
     LEFT,
     attack_rows,
     conclusions,
@@ -15,7 +15,7 @@ from server.report.privacy_words import (
     population_sentence,
     verdict,
 )
-from server.tracking.markdown import environment
+from fedtag.server.tracking.markdown import environment
 
 TEMPLATE = """\
 ## Membership inference

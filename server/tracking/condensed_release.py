@@ -14,16 +14,16 @@ import safetensors.torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
-from common.config import RunConfig, flatten
-from common.errors import ConfigError, RunError, WireError
-from common.fedgc import initial_teacher
-from common.models.parameters import fingerprint, load_parameters
-from common.settings.sections import Count
-from common.synthetic.condensed import Condensed
-from common.wire.records import Content, prefixed
-from server.tracking.audit_section import audit_section
-from server.tracking.durable_files import encoded, json_text, write_atomically
-from server.tracking.release import settings_of
+from fedtag.common.config import RunConfig, flatten
+from fedtag.common.errors import ConfigError, RunError, WireError
+from fedtag.common.methods.fedgc.names import initial_teacher
+from fedtag.common.models.parameters import fingerprint, load_parameters
+from fedtag.common.settings.sections import Count
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.wire.records import Content, prefixed
+from fedtag.server.tracking.audit_section import audit_section
+from fedtag.server.tracking.durable_files import encoded, json_text, write_atomically
+from fedtag.server.tracking.release import settings_of
 
 FILE = "condensed.safetensors"
 CARD = "condensed.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from server.tracking.rows import Disclosure
+from fedtag.server.tracking.rows import Disclosure
 
 NAMES_SHOWN = 2
 SERVER = "server"

@@ -16,7 +16,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from common.errors import RunError
+from fedtag.common.errors import RunError
 
 LOCK = ".lock"
 

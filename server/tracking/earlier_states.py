@@ -11,12 +11,12 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from common.config import RunConfig
-from common.errors import RunError, WireError
-from common.synthetic.condensed import Condensed
-from common.wire.records import Content
-from server.tracking.condensed_release import GRAPH, TEACHER, check_teacher
-from server.tracking.durable_files import write_atomically
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import RunError, WireError
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.wire.records import Content
+from fedtag.server.tracking.condensed_release import GRAPH, TEACHER, check_teacher
+from fedtag.server.tracking.durable_files import write_atomically
 
 FOLDER = "states"
 FILE_NAME = re.compile(r"round-(\d+)\.safetensors")

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from server.tracking.disclosure_table import listed
+from fedtag.server.tracking.disclosure_table import listed
 
 MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#$!"})
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.errors import RunError
-from server.report.privacy_words import (
+from fedtag.common.errors import RunError
+from fedtag.common.wording.privacy import (
     attack_rows,
     conclusions,
     control_sentences,
@@ -13,7 +13,7 @@ from server.report.privacy_words import (
     strongest_on_first,
     verdict,
 )
-from server.tracking.run_directory import RunDirectory
+from fedtag.server.tracking.run_directory import RunDirectory
 
 FILE = "privacy.json"
 SCHEMA = 1

@@ -11,9 +11,9 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
-from common.errors import ConfigError
-from server.tracking.rows import RoundRow
-from server.tracking.status import ClientState
+from fedtag.common.errors import ConfigError
+from fedtag.server.tracking.rows import RoundRow
+from fedtag.server.tracking.status import ClientState
 
 VARIABLE = "FEDTAG_METRICS"
 LOOPBACK = "127.0.0.1"

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from common.config import flatten
-from server.report.aggregation_words import guarantee_sentences
-from server.tracking.audit_section import audit_section
-from server.tracking.card_template import TEMPLATE
-from server.tracking.disclosure_table import disclosure_totals
-from server.tracking.durable_files import encoded, write_atomically
-from server.tracking.markdown import environment
-from server.tracking.membership_audit import read_audit
-from server.tracking.rows import ClientRow, RoundRow, Summary, best_round
-from server.tracking.run_directory import RunDirectory
+from fedtag.common.config import flatten
+from fedtag.common.wording.aggregation import guarantee_sentences
+from fedtag.server.tracking.audit_section import audit_section
+from fedtag.server.tracking.card_template import TEMPLATE
+from fedtag.server.tracking.disclosure_table import disclosure_totals
+from fedtag.server.tracking.durable_files import encoded, write_atomically
+from fedtag.server.tracking.markdown import environment
+from fedtag.server.tracking.membership_audit import read_audit
+from fedtag.server.tracking.rows import ClientRow, RoundRow, Summary, best_round
+from fedtag.server.tracking.run_directory import RunDirectory
 
 CARD = "README.md"
 SCORING = {

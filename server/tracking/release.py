@@ -11,10 +11,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
-from common.config import RunConfig, flatten
-from common.errors import ConfigError, RunError
-from common.models.parameters import fingerprint
-from server.tracking.run_directory import MODEL, MODEL_CARD, RunDirectory
+from fedtag.common.config import RunConfig, flatten
+from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.models.parameters import fingerprint
+from fedtag.server.tracking.run_directory import MODEL, MODEL_CARD, RunDirectory
 
 OF_NEIGHBOURS = ("neighbour-generator", "generator-most", "inductive")
 REMEDY = "restore both files from the run"

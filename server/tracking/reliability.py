@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from common.errors import RunError
-from common.scores import CALIBRATION_BINS, ReliabilityBin
+from fedtag.common.errors import RunError
+from fedtag.common.numerics.scores import CALIBRATION_BINS, ReliabilityBin
 
 
 def read_bins(record: Sequence[Mapping[str, float | None]] | None, where: str) -> tuple[ReliabilityBin, ...]:

@@ -12,7 +12,7 @@ from dataclasses import Field, dataclass, field, fields
 from numbers import Integral, Real
 from typing import Any, Literal, TypeVar, get_args
 
-from common.errors import RunError
+from fedtag.common.errors import RunError
 
 Protection = Literal["none", "masked", "encrypted", "noised"]
 """What hides a record from whoever receives or carries it."""

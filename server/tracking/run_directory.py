@@ -16,8 +16,8 @@ import safetensors.torch
 import tomli_w
 from torch import Tensor
 
-from common.errors import RunError
-from server.tracking.durable_files import (
+from fedtag.common.errors import RunError
+from fedtag.server.tracking.durable_files import (
     append_lines,
     drop_unfinished_line,
     encoded,
@@ -27,7 +27,7 @@ from server.tracking.durable_files import (
     read_lines,
     write_atomically,
 )
-from server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary, object_to_row, row_to_object
+from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary, object_to_row, row_to_object
 
 CONFIG = "config.toml"
 METRICS = "metrics.jsonl"

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from common.errors import RunError
-from server.tracking.durable_files import encoded, json_text, write_atomically
-from server.tracking.run_directory import read_object
+from fedtag.common.errors import RunError
+from fedtag.server.tracking.durable_files import encoded, json_text, write_atomically
+from fedtag.server.tracking.run_directory import read_object
 
 STATUS = "status.json"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from server.tracking.rows import RoundRow
+from fedtag.server.tracking.rows import RoundRow
 
 
 class ScalarLog:

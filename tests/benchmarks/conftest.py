@@ -13,18 +13,18 @@ import pytest
 import torch
 from jaxtyping import config as jaxtyping_config
 
-from client.data.folder import read_folder
-from client.session import Session
-from client.simulated import cache_folder, simulate_sites
-from client.text.cache import EncodedText, TextCache, text_key
-from client.text.chunks import chunk_texts
-from client.text.encoder import Encoder
-from client.text.node_texts import CACHE_FILE
-from common.config import RunConfig
-from deploy.inprocess import InProcessGrid
-from server.rounds import Rounds
-from server.tracking.rows import RoundRow
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.context.session import Session
+from fedtag.client.data.folder import read_folder
+from fedtag.client.run.simulated import cache_folder, simulate_sites
+from fedtag.client.text.cache import EncodedText, TextCache, text_key
+from fedtag.client.text.chunks import chunk_texts
+from fedtag.client.text.encoder import Encoder
+from fedtag.client.text.node_texts import CACHE_FILE
+from fedtag.common.config import RunConfig
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.tracking.rows import RoundRow
+from fedtag.server.tracking.run_directory import RunDirectory
 
 DIMENSION = 384
 

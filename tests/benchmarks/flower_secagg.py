@@ -29,8 +29,8 @@ from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECOR
 from flwr.server.workflow.constant import Key as WorkflowKey
 from numpy.typing import NDArray
 
-from common.wire.codec import Parcel
-from deploy.inprocess import SERVER_NODE, InProcessGrid
+from fedtag.common.wire.codec import Parcel
+from fedtag.runs.grid import SERVER_NODE, InProcessGrid
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import APPNP, ChebConv, GCNConv, SAGEConv, SGConv
 
-from client.methods.fedgc.preparation import kept_preparation
-from client.session import Session
-from client.site import Site
-from server.tracking.condensed_release import CondensedRelease, read_condensed
+from fedtag.client.context.session import Session
+from fedtag.client.methods.fedgc.preparation import kept_preparation
+from fedtag.client.site.site import Site
+from fedtag.server.tracking.condensed_release import CondensedRelease, read_condensed
 
 pytestmark = pytest.mark.benchmark
 
@@ -93,7 +93,16 @@ FAMILIES: dict[str, Callable[[int, int], nn.Module]] = {
 
 def condensed(folder: Path, graph: Path, bottleneck: str) -> CondensedRelease:
     options = [f"--set={name}={value}" for name, value in SETTINGS.items()]
-    command = [sys.executable, "-m", "deploy.cli", "simulate", "--method", "fedgc", "--data", str(graph)]
+    command = [
+        sys.executable,
+        "-m",
+        "fedtag.deploy.cli",
+        "simulate",
+        "--method",
+        "fedgc",
+        "--data",
+        str(graph),
+    ]
     command += ["--clients", "10", "--partition", "dirichlet", "--rounds", "60", "--ratio", "0.026"]
     command += [*options, f"--set=fedgc.bottleneck={bottleneck}", "--out", str(folder)]
     subprocess.run(command, check=True, capture_output=True)

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from client.worker.handover import ask
-from common.config import RunConfig
+from fedtag.client.worker.handover import ask
+from fedtag.common.config import RunConfig
 
 pytestmark = pytest.mark.benchmark
 
@@ -30,9 +30,9 @@ ONE_MESSAGE = """
 import json, sys, time
 start = time.perf_counter()
 from flwr.app import Context, RecordDict
-from client.app import at_the_site
-from common.wire.envelope import opened, sealed
-from common.wire.serialised import Serialised
+from fedtag.client.app import at_the_site
+from fedtag.common.wire.envelope import opened, sealed
+from fedtag.common.wire.serialised import Serialised
 
 imported = time.perf_counter()
 told = json.load(sys.stdin)

@@ -8,9 +8,9 @@ from statistics import median
 import pytest
 import torch
 
-from common.config import RunConfig
-from common.synthetic.gradients import initial_weights
-from server.methods.fedgc.condensation import Sums, as_it_stands, begun, moved, taught
+from fedtag.common.config import RunConfig
+from fedtag.common.synthetic.gradients import initial_weights
+from fedtag.server.methods.fedgc.condensation import Sums, as_it_stands, begun, moved, taught
 
 pytestmark = pytest.mark.benchmark
 

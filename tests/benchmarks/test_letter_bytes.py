@@ -11,9 +11,9 @@ import networkx
 import pytest
 from typer.testing import CliRunner
 
-from common.fedc4 import NODES, PORTRAIT
-from deploy.cli import app
-from server.tracking.run_directory import RunDirectory
+from fedtag.common.methods.fedc4.names import NODES, PORTRAIT
+from fedtag.deploy.cli import app
+from fedtag.server.tracking.run_directory import RunDirectory
 
 pytestmark = pytest.mark.benchmark
 

@@ -9,7 +9,7 @@ from statistics import median
 import psutil
 import pytest
 
-from client.worker.place import place_of
+from fedtag.client.worker.place import place_of
 from tests.system.breakable import Breakable
 
 pytestmark = pytest.mark.benchmark
@@ -40,7 +40,7 @@ def role(words: list[str]) -> str | None:
     """What a process of a federation is; None for one that Flower starts for a message."""
     line = " ".join(words)
     known = {
-        "client.worker.service": "worker",
+        "fedtag.client.worker.service": "worker",
         "flwr-serverapp": "ServerApp",
         "flower-superexec": "SuperExec",
         "flower-superlink": "SuperLink",

@@ -12,8 +12,8 @@ from os import urandom
 import numpy as np
 import pytest
 
-from common.secure import homomorphic, masked_parts
-from common.secure.fixed_point import FixedPoint
+from fedtag.common.parts.neighbour_exchange import homomorphic, masked_parts
+from fedtag.common.secure.fixed_point import FixedPoint
 
 pytestmark = pytest.mark.benchmark
 

@@ -13,15 +13,15 @@ from typing import TypeVar
 import pytest
 import torch
 
-from client.condense.evidence import select_evidence
-from client.condense.prior import evidence_prior
-from client.condense.round_core import core_of_round
-from client.methods.dance.condensation import core_graph, forward, views
-from client.methods.dance.local_graph import local_graph
-from client.session import Session
-from client.simulated import simulate_sites
-from common.config import RunConfig
-from common.models.dance import initial_dance_model
+from fedtag.client.condense.core.of_round import core_of_round
+from fedtag.client.condense.core.prior import evidence_prior
+from fedtag.client.context.session import Session
+from fedtag.client.methods.dance.condensation import core_graph, forward, views
+from fedtag.client.methods.dance.evidence import select_evidence
+from fedtag.client.methods.dance.local_graph import local_graph
+from fedtag.client.run.simulated import simulate_sites
+from fedtag.common.config import RunConfig
+from fedtag.common.methods.dance.model import initial_dance_model
 
 pytestmark = pytest.mark.benchmark
 

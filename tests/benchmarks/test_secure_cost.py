@@ -11,12 +11,12 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-from client.secure.member import Member
-from common.secure.block import Block
-from common.secure.fixed_point import FixedPoint
-from common.secure.identity import Identity
-from common.wire.records import Letter
-from server.strategies.secure import open_sum
+from fedtag.client.secure.member import Member
+from fedtag.common.secure.block import Block
+from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.identity import Identity
+from fedtag.common.wire.records import Letter
+from fedtag.server.strategies.secure import open_sum
 
 pytestmark = pytest.mark.benchmark
 

@@ -18,21 +18,21 @@ import pytest
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 from numpy.typing import NDArray
 
-from client.data.text_graph import TEST, TRAIN, VAL, TextGraph, canonical_edges
-from client.data.writing import write_folder
-from client.session import Session
-from client.simulated import simulate_sites
-from client.site import Site
-from common.config import RunConfig
-from common.secure.phases import KEYS, PROTOCOL, SHARES
-from common.secure.shares import threshold
-from common.wire.codec import Parcel, decode_reply
-from common.wire.records import Instruction, Reply
-from deploy.inprocess import SERVER_NODE, InProcessGrid
-from server.progress import LineProgress
-from server.rounds import Rounds
-from server.strategies.secure import open_sum
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.context.session import Session
+from fedtag.client.data.text_graph import TEST, TRAIN, VAL, TextGraph, canonical_edges
+from fedtag.client.data.writing import write_folder
+from fedtag.client.run.simulated import simulate_sites
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig
+from fedtag.common.secure.phases import KEYS, PROTOCOL, SHARES
+from fedtag.common.secure.shares import threshold
+from fedtag.common.wire.codec import Parcel, decode_reply
+from fedtag.common.wire.records import Instruction, Reply
+from fedtag.runs.grid import SERVER_NODE, InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.progress import LineProgress
+from fedtag.server.strategies.secure import open_sum
+from fedtag.server.tracking.run_directory import RunDirectory
 from tests.benchmarks.flower_secagg import SecAggCost, secagg_plus
 
 pytestmark = pytest.mark.benchmark
@@ -184,8 +184,8 @@ def federated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Federated]:
         directory = RunDirectory(place / name / "run")
         grid = InProcessGrid(sessions, seen.note)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("server.masked_sums.open_sum", seen.opened)
-            patch.setattr("server.conclusion.write_report", lambda runs, out: None)
+            patch.setattr("fedtag.server.sums.masked.open_sum", seen.opened)
+            patch.setattr("fedtag.server.run.conclusion.write_report", lambda runs, out: None)
             Rounds(grid, config, directory, LineProgress()).run()
         seen.clients = [session.cpu for session in sessions]
         seen.bytes_up = [row.bytes_up for row in directory.read_rounds()]

@@ -7,10 +7,10 @@ import time
 import pytest
 import torch
 
-from client.condense.synthetic.registry import CONDENSERS, condense
-from common.graph import Graph
-from common.settings.methods import CondenserConfig
-from common.synthetic.labels import condensed_size
+from fedtag.client.condense.synthetic.registry import CONDENSERS, condense
+from fedtag.common.graph import Graph
+from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.synthetic.labels import condensed_size
 
 pytestmark = pytest.mark.benchmark
 

@@ -12,9 +12,9 @@ from statistics import median
 
 import pytest
 
-from client.simulated import cache_folder, simulate_sites
-from common.config import RunConfig
-from server.tracking.rows import RoundRow
+from fedtag.client.run.simulated import cache_folder, simulate_sites
+from fedtag.common.config import RunConfig
+from fedtag.server.tracking.rows import RoundRow
 from tests.benchmarks.other_apps import write_echo, write_stock
 from tests.system.breakable import Breakable
 

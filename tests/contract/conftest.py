@@ -12,22 +12,22 @@ import numpy as np
 import pytest
 import torch
 
-from client.data.text_graph import TEST, TRAIN, VAL, TextGraph, canonical_edges
-from client.data.writing import write_folder
-from client.secure.member import Member
-from client.session import Session
-from client.site import Site
-from client.state import StateStore
-from common.config import RunConfig
-from common.models.parameters import fingerprint
-from common.secure.upload import Layout
-from common.wire.codec import Parcel, decode_reply
-from common.wire.records import Reply
-from deploy.inprocess import InProcessGrid
-from server.progress import LineProgress
-from server.rounds import Rounds
-from server.tracking.rows import Summary
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.context.session import Session
+from fedtag.client.data.text_graph import TEST, TRAIN, VAL, TextGraph, canonical_edges
+from fedtag.client.data.writing import write_folder
+from fedtag.client.secure.member import Member
+from fedtag.client.site.site import Site
+from fedtag.client.site.state import StateStore
+from fedtag.common.config import RunConfig
+from fedtag.common.models.parameters import fingerprint
+from fedtag.common.secure.upload import Layout
+from fedtag.common.wire.codec import Parcel, decode_reply
+from fedtag.common.wire.records import Reply
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.progress import LineProgress
+from fedtag.server.tracking.rows import Summary
+from fedtag.server.tracking.run_directory import RunDirectory
 
 CONTRIBUTING = ("train", "condense")
 """Phases whose updates are the outcome of clients' own work."""
@@ -367,11 +367,13 @@ def federate(tmp_path_factory: pytest.TempPathFactory) -> Federate:
 
         with pytest.MonkeyPatch.context() as patch:
             # The report has tests of its own and takes longer than a run of this size.
-            patch.setattr("server.conclusion.write_report", lambda runs, out: None)
+            patch.setattr("fedtag.server.run.conclusion.write_report", lambda runs, out: None)
             patch.setattr(Member, "mask", noted)
             patch.setattr(Layout, "vector", sized)
             # Noise that nobody can draw again would hide whether all else is the same in two runs.
-            patch.setattr("server.rounds.entropy_generator", lambda: np.random.default_rng(0).bytes)
+            patch.setattr(
+                "fedtag.server.run.rounds.entropy_generator", lambda: np.random.default_rng(0).bytes
+            )
             rounds = Rounds(grid, config, RunDirectory(place / "run"), LineProgress())
             summary = rounds.run()
         assert rounds.standing.state is not None

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from client.data.text_graph import TEST, VAL, TextGraph
-from common.models.parameters import fingerprint
-from common.secure.phases import SHARES
-from server.ledger import COMMON_KINDS
-from server.methods.registry import ServerState, condenses
-from server.neighbours import method_of
+from fedtag.client.data.text_graph import TEST, VAL, TextGraph
+from fedtag.common.models.parameters import fingerprint
+from fedtag.common.secure.phases import SHARES
+from fedtag.server.exchange.ledger import COMMON_KINDS
+from fedtag.server.methods.registry import ServerState, condenses
+from fedtag.server.parts.neighbour_generator import method_of
 
 REQUIRED = (
     "train_loss",

@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from client.secure.contribution import weighed
-from common.config import RunConfig
-from common.models.supernet.logits import ARCHITECTURE
-from common.secure.fixed_point import FixedPoint
-from common.secure.upload import Layout, Opened
-from server.methods.registry import TensorForm
-from server.strategies.aggregation import masked_mean
-from server.strategies.use import layout_of, partial_tensors, used_by_enough
+from fedtag.client.run.guard import weighed
+from fedtag.common.config import RunConfig
+from fedtag.common.models.supernet.logits import ARCHITECTURE
+from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.upload import Layout, Opened
+from fedtag.server.methods.registry import TensorForm
+from fedtag.server.strategies.aggregation import masked_mean
+from fedtag.server.strategies.use import layout_of, partial_tensors, used_by_enough
 
 FIXED = FixedPoint(40, 16384.0)
 LOGITS = f"{ARCHITECTURE}.0.filter_edges"

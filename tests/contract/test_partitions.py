@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
-from common.models.assembly import initial_backbone
-from common.models.parameters import fingerprint, parameters_of
-from common.wire.records import prefixed
+from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
+from fedtag.common.models.assembly import initial_backbone
+from fedtag.common.models.parameters import fingerprint, parameters_of
+from fedtag.common.wire.records import prefixed
 
 GraphOf = Callable[..., TextGraph]
 Federate = Callable[..., Any]

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from client.data.text_graph import TEST, VAL
-from client.evidence.packs import read_packs
-from common.errors import RunError
-from deploy.prediction import Predicted, predict
-from server.neighbours import method_of
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.data.text_graph import TEST, VAL
+from fedtag.client.evidence.packs import read_packs
+from fedtag.common.errors import RunError
+from fedtag.runs.prediction import Predicted, predict
+from fedtag.server.parts.neighbour_generator import method_of
+from fedtag.server.tracking.run_directory import RunDirectory
 
 Finished = Any
 

@@ -1,7 +1,7 @@
 """Secure summation from end to end: members that live on disk only, and a server that may be dishonest.
 
-Both halves of the protocol meet here and nowhere else without Flower: `client.secure` and
-`server.strategies.secure` share nothing but JSON, letters and vectors.
+Both halves of the protocol meet here and nowhere else without Flower: `fedtag.client.secure` and
+`fedtag.server.strategies.secure` share nothing but JSON, letters and vectors.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from client.secure.member import Member
-from common.errors import FedtagError, ProtocolError, QuorumError
-from common.secure.agreement import public_bytes
-from common.secure.canonical import canonical
-from common.secure.fixed_point import FixedPoint
-from common.secure.identity import Identity, PublicIdentity
-from common.secure.masks import mask_key, masked, pair_key, self_key
-from common.secure.shares import combine_shares, threshold
-from common.wire.records import Letter
-from server.strategies.secure import Block, open_sum
+from fedtag.client.secure.member import Member
+from fedtag.common.errors import FedtagError, ProtocolError, QuorumError
+from fedtag.common.secure.agreement import public_bytes
+from fedtag.common.secure.canonical import canonical
+from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.identity import Identity, PublicIdentity
+from fedtag.common.secure.masks import mask_key, masked, pair_key, self_key
+from fedtag.common.secure.shares import combine_shares, threshold
+from fedtag.common.wire.records import Letter
+from fedtag.server.strategies.secure import Block, open_sum
 
 FIXED = FixedPoint(40, 1024.0)
 RUN = "run-1"

@@ -16,24 +16,24 @@ import pytest
 import torch
 from flwr.app import Error, Message
 
-from client.data.folder import read_folder
-from client.data.partition.louvain import by_communities
-from client.data.text_graph import TextGraph
-from client.data.writing import write_folder
-from client.session import Session
-from client.simulated import simulate_sites
-from client.site import Site
-from common.config import RunConfig
-from common.errors import QuorumError
-from common.secure.identity import Identity
-from common.secure.roster import roster_entry
-from common.wire.codec import Parcel, decode_instruction, decode_reply, encode, pack
-from common.wire.records import Instruction, Reply
-from deploy.inprocess import InProcessGrid
-from server.progress import LineProgress
-from server.rounds import Rounds
-from server.tracking.rows import RoundRow, Summary
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.context.session import Session
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.partition.louvain import by_communities
+from fedtag.client.data.text_graph import TextGraph
+from fedtag.client.data.writing import write_folder
+from fedtag.client.run.simulated import simulate_sites
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import QuorumError
+from fedtag.common.secure.identity import Identity
+from fedtag.common.secure.roster import roster_entry
+from fedtag.common.wire.codec import Parcel, decode_instruction, decode_reply, encode, pack
+from fedtag.common.wire.records import Instruction, Reply
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.progress import LineProgress
+from fedtag.server.tracking.rows import RoundRow, Summary
+from fedtag.server.tracking.run_directory import RunDirectory
 
 MOST_CHARACTERS = 600
 
@@ -381,7 +381,7 @@ class Tiny:
         summary = error = None
         with pytest.MonkeyPatch.context() as patch:
             # The report has tests of its own and takes longer than a run of this size.
-            patch.setattr("server.conclusion.write_report", lambda runs, out: None)
+            patch.setattr("fedtag.server.run.conclusion.write_report", lambda runs, out: None)
             try:
                 summary = rounds.run()
             except QuorumError as stop:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 COMPARISON = """
 import sys
-from common.config import RunConfig
-from deploy.comparison.execution import Note, Step
-from deploy.comparison.matrix import Cell
-from deploy.comparison.workers import Workers
+from fedtag.common.config import RunConfig
+from fedtag.comparison.execution import Note, Step
+from fedtag.comparison.matrix import Cell
+from fedtag.comparison.workers import Workers
 
 class Watch:
     def begin(self, cell):

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from common.clipping import l2_norm
-from common.models.parameters import fingerprint
-from common.wire.records import Instruction, Reply
+from fedtag.common.models.parameters import fingerprint
+from fedtag.common.numerics.clipping import l2_norm
+from fedtag.common.wire.records import Instruction, Reply
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Tiny, Tried
@@ -199,7 +199,7 @@ def test_a_weak_client_works_longer(tiny: Tiny) -> None:
 def test_central_noise_is_accounted_for_and_the_last_model_released(
     tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.rounds.entropy_generator", lambda: np.random.default_rng(4).bytes)
+    monkeypatch.setattr("fedtag.server.run.rounds.entropy_generator", lambda: np.random.default_rng(4).bytes)
     run = tiny({**CENTRAL, "rounds": 4})
     assert run.summary is not None
     privacy = run.summary.privacy

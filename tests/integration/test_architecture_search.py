@@ -14,11 +14,11 @@ from click.testing import Result
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from common.models.supernet.architecture import Architecture
-from common.models.supernet.discretisation import discretised
-from common.wire.records import Content
-from deploy.cli import app
-from server.report.page import write_report
+from fedtag.common.models.supernet.architecture import Architecture
+from fedtag.common.models.supernet.discretisation import discretised
+from fedtag.common.wire.records import Content
+from fedtag.deploy.cli import app
+from fedtag.server.report.page import write_report
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Tiny, Tried

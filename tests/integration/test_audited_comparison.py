@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from client.data.folder import read_folder
-from client.data.writing import write_folder
-from deploy.cli import app
-from deploy.comparison.study import read_study
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.writing import write_folder
+from fedtag.comparison.study import read_study
+from fedtag.deploy.cli import app
+from fedtag.server.tracking.run_directory import RunDirectory
 
 STUDY = """
 title = "gamma"

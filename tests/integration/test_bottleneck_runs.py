@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from flwr.app import Message
 
-from client.session import Session
-from client.site import Site
-from client.state import StateStore
-from common.config import RunConfig
-from common.wire.codec import decode_reply
-from common.wire.records import Reply
-from deploy.inprocess import InProcessGrid
-from server.progress import LineProgress
-from server.rounds import Rounds
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.client.site.state import StateStore
+from fedtag.common.config import RunConfig
+from fedtag.common.wire.codec import decode_reply
+from fedtag.common.wire.records import Reply
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.progress import LineProgress
+from fedtag.server.tracking.run_directory import RunDirectory
 
 NAMES = ("a", "b")
 SETTINGS: dict[str, Any] = {

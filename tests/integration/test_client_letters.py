@@ -12,22 +12,22 @@ import pytest
 from flwr.app import Error, Message
 from safetensors.torch import load_file
 
-from client.condense.synthetic.keeping import condensed_graph
-from client.mailbox import Mailbox
-from client.session import Session
-from client.site import Site
-from common.config import RunConfig
-from common.errors import ProtocolError
-from common.fedc4 import NODES, PORTRAIT
-from common.models.parameters import fingerprint
-from common.secure.identity import Identity
-from common.secure.letters import letter_stamp, opened_letter
-from common.wire.codec import decode_instruction, decode_reply, encode
-from common.wire.records import Instruction, Letter, Reply
-from deploy.inprocess import InProcessGrid
-from server.progress import LineProgress
-from server.rounds import Rounds
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.condense.synthetic.keeping import condensed_graph
+from fedtag.client.context.messages import Mailbox
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ProtocolError
+from fedtag.common.methods.fedc4.names import NODES, PORTRAIT
+from fedtag.common.models.parameters import fingerprint
+from fedtag.common.secure.identity import Identity
+from fedtag.common.secure.letters import letter_stamp, opened_letter
+from fedtag.common.wire.codec import decode_instruction, decode_reply, encode
+from fedtag.common.wire.records import Instruction, Letter, Reply
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.progress import LineProgress
+from fedtag.server.tracking.run_directory import RunDirectory
 
 ROUNDS = 4
 NAMES = ("a", "b", "c")

@@ -17,16 +17,16 @@ import pytest
 from click.testing import Result as Invoked
 from typer.testing import CliRunner
 
-from client.session import FOLDER_FEATURES
-from common.errors import RunError
-from deploy.cli import app
-from deploy.comparison.execution import ROUNDS, Note, State, Step, run_cell, state_of
-from deploy.comparison.matrix import Cell, matrix_of
-from deploy.comparison.progress import CellWatch
-from deploy.comparison.request import requested
-from deploy.comparison.study import STUDIES, read_study
-from deploy.comparison.workers import Workers, run_here
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.context.session import FOLDER_FEATURES
+from fedtag.common.errors import RunError
+from fedtag.comparison.execution import ROUNDS, Note, State, Step, run_cell, state_of
+from fedtag.comparison.matrix import Cell, matrix_of
+from fedtag.comparison.progress import CellWatch
+from fedtag.comparison.request import requested
+from fedtag.comparison.study import STUDIES, read_study
+from fedtag.comparison.workers import Workers, run_here
+from fedtag.deploy.cli import app
+from fedtag.server.tracking.run_directory import RunDirectory
 from tests.unit.client.text.conftest import save_tiny_model
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -379,7 +379,7 @@ def test_idle_process_that_dies_is_replaced(fedtag: Fedtag, tmp_path: Path) -> N
 
 def test_ctrl_c_stops_all_processes_and_the_same_command_goes_on(fedtag: Fedtag, tmp_path: Path) -> None:
     options = ["compare", *SMALL, "--rounds", "40", "--seeds", "0,", "--jobs", "2", "--out", "one"]
-    command = [sys.executable, "-m", "deploy.cli", *options]
+    command = [sys.executable, "-m", "fedtag.deploy.cli", *options]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     process = subprocess.Popen(
         command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True

@@ -11,15 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from client.data.folder import read_folder
-from client.data.writing import write_folder
-from client.methods.fedgc.preparation import kept_preparation
-from common.errors import RunError
-from common.neighbour_parts import PARTS, REQUEST
-from server.report.federated_condensation import CondensationView, condensation_charts, view_condensation
-from server.report.page import write_report
-from server.tracking.condensed_release import read_condensed
-from server.tracking.disclosure_table import disclosure_totals
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.writing import write_folder
+from fedtag.client.methods.fedgc.preparation import kept_preparation
+from fedtag.common.errors import RunError
+from fedtag.common.parts.neighbour_exchange.messages import PARTS, REQUEST
+from fedtag.server.report.federated_condensation import (
+    CondensationView,
+    condensation_charts,
+    view_condensation,
+)
+from fedtag.server.report.page import write_report
+from fedtag.server.tracking.condensed_release import read_condensed
+from fedtag.server.tracking.disclosure_table import disclosure_totals
 from tests.integration.conftest import Federated, federate
 
 HEADING = "One condensed graph of all clients"

@@ -11,8 +11,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from common.wire.records import Instruction
-from deploy.cli import app
+from fedtag.common.wire.records import Instruction
+from fedtag.deploy.cli import app
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Federated, Tiny

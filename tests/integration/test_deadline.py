@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from deploy.cli import app
-from server.tracking.run_directory import RunDirectory
+from fedtag.deploy.cli import app
+from fedtag.server.tracking.run_directory import RunDirectory
 
 EPOCHS = 10**7
 DEADLINE = 0.5

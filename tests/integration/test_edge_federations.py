@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from client.evidence.packs import EvidencePack, available_rounds, read_packs
-from client.evidence.verification import verify
+from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_packs
+from fedtag.client.evidence.verification import verify
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Federated

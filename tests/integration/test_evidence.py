@@ -11,13 +11,13 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
-from client.evidence.packs import EvidencePack, available_rounds, read_packs
-from client.evidence.verification import verify
-from common.models.dance import initial_dance_model
-from common.models.parameters import fingerprint, load_parameters
+from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_packs
+from fedtag.client.evidence.verification import verify
+from fedtag.common.methods.dance.model import initial_dance_model
+from fedtag.common.models.parameters import fingerprint, load_parameters
 
 if TYPE_CHECKING:
-    from client.site import Site
+    from fedtag.client.site.site import Site
     from tests.integration.conftest import Federated
 
 

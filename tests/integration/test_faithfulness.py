@@ -15,28 +15,28 @@ import torch
 from click.testing import Result
 from typer.testing import CliRunner
 
-from client.data.folder import read_folder
-from client.data.text_graph import TextGraph
-from client.data.writing import write_folder
-from client.evidence.faithfulness import EVIDENCE, RANDOM, faithfulness_report
-from client.evidence.measured import read_measured
-from client.evidence.packs import available_rounds, read_packs
-from client.methods.dance.condensation import chosen_views, forward
-from client.methods.dance.keeping import CORE_FOLDER
-from client.methods.dance.local_graph import LocalGraph, local_graph
-from client.methods.dance.masking import MaskedTexts, evidence_path, reach_of
-from client.methods.dance.measurement import chosen_targets, measure
-from client.methods.dance.method import evidence_logits
-from client.methods.dance.rankings import rankings
-from client.prediction.outcome import ReleasedModel
-from client.session import Session
-from client.site import Site
-from common.config import RunConfig
-from common.errors import ConfigError
-from common.models.dance import DanceModel, initial_dance_model
-from common.models.parameters import load_parameters, parameters_of
-from deploy.cli import app
-from server.tracking.release import read_release
+from fedtag.client.context.session import Session
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.text_graph import TextGraph
+from fedtag.client.data.writing import write_folder
+from fedtag.client.evidence.faithfulness import EVIDENCE, RANDOM, faithfulness_report
+from fedtag.client.evidence.measured import read_measured
+from fedtag.client.evidence.packs import available_rounds, read_packs
+from fedtag.client.methods.dance.condensation import chosen_views, forward
+from fedtag.client.methods.dance.keeping import CORE_FOLDER
+from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
+from fedtag.client.methods.dance.masking import MaskedTexts, evidence_path, reach_of
+from fedtag.client.methods.dance.measurement import chosen_targets, measure
+from fedtag.client.methods.dance.method import evidence_logits
+from fedtag.client.methods.dance.rankings import rankings
+from fedtag.client.prediction.outcome import ReleasedModel
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError
+from fedtag.common.methods.dance.model import DanceModel, initial_dance_model
+from fedtag.common.models.parameters import load_parameters, parameters_of
+from fedtag.deploy.cli import app
+from fedtag.server.tracking.release import read_release
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Federated
@@ -350,7 +350,9 @@ def test_kept_evidence_is_read_before_anything_is_measured(
     core = run_copy / "sites" / "client-02" / "evidence" / CORE_FOLDER
     file = core / f"round-{available_rounds(core)[-1]:04d}.jsonl"
     file.write_bytes(file.read_bytes()[:-1])
-    monkeypatch.setattr("deploy.faithfulness.measure", lambda *_: pytest.fail("measured before reading"))
+    monkeypatch.setattr(
+        "fedtag.audits.faithfulness.measure", lambda *_: pytest.fail("measured before reading")
+    )
     result = fedtag("audit", run_copy, "--faithfulness", "--nodes", 1)
     assert result.exit_code == 2
     assert "the last line has no end" in result.stderr

@@ -14,15 +14,15 @@ import safetensors
 import torch
 from typer.testing import CliRunner
 
-from client.condense.synthetic.leak import leak
-from client.session import Session
-from common.errors import ConfigError, RunError
-from common.wire.records import Instruction
-from deploy.cli import app
-from server.methods.fedgc.condensation import taught
-from server.tracking.condensed_release import FILE, read_condensed
-from server.tracking.release import read_release
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.condense.synthetic.leak import leak
+from fedtag.client.context.session import Session
+from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.wire.records import Instruction
+from fedtag.deploy.cli import app
+from fedtag.server.methods.fedgc.condensation import taught
+from fedtag.server.tracking.condensed_release import FILE, read_condensed
+from fedtag.server.tracking.release import read_release
+from fedtag.server.tracking.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Tiny, Tried

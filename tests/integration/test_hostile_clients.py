@@ -13,16 +13,16 @@ import pytest
 import torch
 from flwr.app import Error, Message
 
-from client.session import Session
-from client.site import Site
-from common.config import RunConfig
-from common.models.parameters import fingerprint
-from common.wire.codec import decode_instruction, decode_reply, encode, pack
-from common.wire.records import Letter, Reply
-from deploy.inprocess import InProcessGrid
-from server.progress import LineProgress
-from server.rounds import Rounds
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig
+from fedtag.common.models.parameters import fingerprint
+from fedtag.common.wire.codec import decode_instruction, decode_reply, encode, pack
+from fedtag.common.wire.records import Letter, Reply
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.progress import LineProgress
+from fedtag.server.tracking.run_directory import RunDirectory
 from tests.integration.conftest import unhurried
 
 HONEST = 9
@@ -201,7 +201,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable
         )
         with pytest.MonkeyPatch.context() as patch:
             # The report has tests of its own and takes longer than a run of this size.
-            patch.setattr("server.conclusion.write_report", lambda runs, out: None)
+            patch.setattr("fedtag.server.run.conclusion.write_report", lambda runs, out: None)
             assert rounds.run().rounds == ROUNDS
         assert rounds.standing.state is not None
         return Result(

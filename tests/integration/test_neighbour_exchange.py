@@ -16,25 +16,25 @@ import torch
 from flwr.app import Error, Message
 from typer.testing import CliRunner
 
-from client.data.sites import site_graphs
-from client.data.text_graph import TextGraph, canonical_edges
-from client.data.writing import write_folder
-from client.session import Session
-from client.site import Site
-from client.state import StateStore
-from common.config import RunConfig
-from common.errors import ConfigError, WireError
-from common.neighbour_parts import BYTES, KEY, PARTS, REQUEST, unpacked
-from common.secure.homomorphic import Holder, fresh_key, tenseal
-from common.secure.identity import Identity
-from common.secure.letters import STAMP_BYTES, letter_stamp, opened_letter
-from common.wire.codec import decode_instruction, decode_reply, encode
-from common.wire.records import Instruction, Reply
-from deploy.cli import app
-from deploy.inprocess import InProcessGrid
-from server.progress import LineProgress
-from server.rounds import Rounds
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.context.session import Session
+from fedtag.client.data.sites import site_graphs
+from fedtag.client.data.text_graph import TextGraph, canonical_edges
+from fedtag.client.data.writing import write_folder
+from fedtag.client.site.site import Site
+from fedtag.client.site.state import StateStore
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError, WireError
+from fedtag.common.parts.neighbour_exchange.homomorphic import Holder, fresh_key, tenseal
+from fedtag.common.parts.neighbour_exchange.messages import BYTES, KEY, PARTS, REQUEST, unpacked
+from fedtag.common.secure.identity import Identity
+from fedtag.common.secure.letters import STAMP_BYTES, letter_stamp, opened_letter
+from fedtag.common.wire.codec import decode_instruction, decode_reply, encode
+from fedtag.common.wire.records import Instruction, Reply
+from fedtag.deploy.cli import app
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.progress import LineProgress
+from fedtag.server.tracking.run_directory import RunDirectory
 
 NODES, DIM, OWNERS = 60, 9, 4
 SETTINGS: dict[str, Any] = {

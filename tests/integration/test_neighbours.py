@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 import torch
 
-from client.neighbours.training import fresh_generator, generator_of_its_own
-from client.session import Session
-from client.simulated import simulate_sites
-from client.site import Site
-from client.train.classifier import fresh_backbone
-from common.config import RunConfig
-from common.errors import RunError
-from common.models.parameters import fingerprint, load_parameters
-from common.wire.records import Content, Instruction, Reply
-from deploy.prediction import predict
-from server.strategies.accounting import spent
+from fedtag.client.context.session import Session
+from fedtag.client.parts.neighbour_generator.training import fresh_generator, generator_of_its_own
+from fedtag.client.run.simulated import simulate_sites
+from fedtag.client.site.site import Site
+from fedtag.client.train.classifier import fresh_backbone
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import RunError
+from fedtag.common.models.parameters import fingerprint, load_parameters
+from fedtag.common.wire.records import Content, Instruction, Reply
+from fedtag.runs.prediction import predict
+from fedtag.server.strategies.accounting import spent
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Tiny, Tried

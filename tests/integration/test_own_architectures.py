@@ -11,15 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
-import server.strategies.aggregation as aggregation
-from common.models.parameters import Parameters, parameters_of
-from common.models.supernet.architecture import Architecture
-from common.models.supernet.logits import is_architecture
-from common.models.supernet.network import always_used, used_names
-from common.models.supernet.supernet import initial_supernet
+import fedtag.server.strategies.aggregation as aggregation
+from fedtag.common.models.parameters import Parameters, parameters_of
+from fedtag.common.models.supernet.architecture import Architecture
+from fedtag.common.models.supernet.logits import is_architecture
+from fedtag.common.models.supernet.network import always_used, used_names
+from fedtag.common.models.supernet.supernet import initial_supernet
 
 if TYPE_CHECKING:
-    from common.wire.records import Instruction, Reply
+    from fedtag.common.wire.records import Instruction, Reply
     from tests.integration.conftest import Tiny, Tried
 
 Settings = dict[str, object]

@@ -17,9 +17,9 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from client.evidence.packs import read_packs
-from deploy.cli import app
-from server.tracking.release import card_digest
+from fedtag.client.evidence.packs import read_packs
+from fedtag.deploy.cli import app
+from fedtag.server.tracking.release import card_digest
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Federated

@@ -15,14 +15,14 @@ import safetensors.torch
 import torch
 from typer.testing import CliRunner, Result
 
-from client.data.folder import read_folder
-from client.data.shadow_nodes import shadow_half
-from client.data.writing import write_folder
-from client.methods.fedgc.preparation import kept_preparation
-from deploy.cli import app
-from deploy.privacy_audit import Audit, audit_privacy, write_audit
-from server.tracking.condensed_release import FILE, digest, read_condensed
-from server.tracking.run_directory import RunDirectory
+from fedtag.audits.privacy import Audit, audit_privacy, write_audit
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.shadow_nodes import shadow_half
+from fedtag.client.data.writing import write_folder
+from fedtag.client.methods.fedgc.preparation import kept_preparation
+from fedtag.deploy.cli import app
+from fedtag.server.tracking.condensed_release import FILE, digest, read_condensed
+from fedtag.server.tracking.run_directory import RunDirectory
 
 ATTACKS = {"confidence", "entropy", "modified entropy", "shadow model"}
 Invoke = Callable[..., Result]

@@ -15,15 +15,15 @@ import safetensors.torch
 import torch
 from rich.console import Console
 
-from client.data.folder import read_folder
-from client.data.writing import write_folder
-from common.errors import ConfigError, RunError
-from deploy.privacy_audit import Audit, audit_privacy, write_audit
-from deploy.privacy_table import show_audit
-from server.report.page import write_report
-from server.tracking.condensed_release import read_condensed
-from server.tracking.earlier_states import FOLDER, EarlierState, read_states
-from server.tracking.run_directory import RunDirectory
+from fedtag.audits.privacy import Audit, audit_privacy, write_audit
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.writing import write_folder
+from fedtag.common.errors import ConfigError, RunError
+from fedtag.deploy.terminal.privacy_table import show_audit
+from fedtag.server.report.page import write_report
+from fedtag.server.tracking.condensed_release import read_condensed
+from fedtag.server.tracking.earlier_states import FOLDER, EarlierState, read_states
+from fedtag.server.tracking.run_directory import RunDirectory
 from tests.integration.conftest import Federated, federate
 
 

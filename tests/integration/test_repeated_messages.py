@@ -14,15 +14,15 @@ import pytest
 import torch
 from flwr.app import Message
 
-from client.session import Session
-from client.site import Site
-from common.config import RunConfig
-from common.wire.codec import decode_reply
-from common.wire.records import Reply
-from deploy.inprocess import InProcessGrid
-from server.progress import LineProgress
-from server.rounds import Rounds
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig
+from fedtag.common.wire.codec import decode_reply
+from fedtag.common.wire.records import Reply
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.progress import LineProgress
+from fedtag.server.tracking.run_directory import RunDirectory
 
 SETTINGS: dict[str, object] = {
     "rounds": 3,
@@ -82,7 +82,7 @@ def run(
         directory = RunDirectory(work / "run")
         with pytest.MonkeyPatch.context() as patch:
             # The report has tests of its own and takes longer than a run of this size.
-            patch.setattr("server.conclusion.write_report", lambda runs, out: None)
+            patch.setattr("fedtag.server.run.conclusion.write_report", lambda runs, out: None)
             Rounds(grid, config, directory, LineProgress()).run()
         scores = torch.tensor([row.test_accuracy or 0.0 for row in directory.read_rounds()])
         released = directory.read_model() if (directory.path / "model.safetensors").exists() else {}

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from flwr.app import Message
 
-from client.session import Session
-from client.site import Site
-from common.config import RunConfig
-from common.models.parameters import fingerprint
-from deploy.inprocess import InProcessGrid
-from server.progress import LineProgress
-from server.rounds import Rounds
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig
+from fedtag.common.models.parameters import fingerprint
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.progress import LineProgress
+from fedtag.server.tracking.run_directory import RunDirectory
 
 ROUNDS = 4
 FORMER, NOW = 3, 9

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from common.secure.identity import Identity
-from common.wire.records import Content, Instruction, Reply
+from fedtag.common.secure.identity import Identity
+from fedtag.common.wire.records import Content, Instruction, Reply
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Tiny, Tried

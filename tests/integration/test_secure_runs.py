@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import Tensor
 
-import client.secure.contribution as contribution
-from common.models.parameters import fingerprint
-from common.secure.fixed_point import FixedPoint
-from common.wire.records import Instruction, Letter, Reply
+import fedtag.client.run.guard as contribution
+from fedtag.common.models.parameters import fingerprint
+from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.wire.records import Instruction, Letter, Reply
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Tiny, Tried

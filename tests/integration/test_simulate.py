@@ -16,8 +16,8 @@ import torch
 from click.testing import Result
 from typer.testing import CliRunner
 
-from deploy.cli import app
-from server.tracking.run_directory import RunDirectory
+from fedtag.deploy.cli import app
+from fedtag.server.tracking.run_directory import RunDirectory
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -165,7 +165,7 @@ def test_stopped_run_goes_on_as_if_it_had_not_stopped(
 ) -> None:
     options = ["simulate", "--method", "fedavg", "--data", "site-a", "--data", "site-b", "--rounds", "60"]
     assert fedtag(*options, "--out", "whole").exit_code == 0
-    command = [sys.executable, "-m", "deploy.cli", *options, "--out", "stopped"]
+    command = [sys.executable, "-m", "fedtag.deploy.cli", *options, "--out", "stopped"]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
@@ -199,8 +199,8 @@ def test_stopped_run_goes_on_as_if_it_had_not_stopped(
 
 
 def test_run_killed_before_its_first_round_goes_on(fedtag: Fedtag, tmp_path: Path) -> None:
-    from deploy.settings import gather
-    from deploy.simulation import prepare
+    from fedtag.runs.settings import gather
+    from fedtag.runs.simulation import prepare
 
     prepare(
         gather(

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import pytest
 from safetensors.torch import load_file
 
-from client.data.folder import read_folder
-from client.evidence.narration import TokenLedger
-from client.evidence.packs import available_rounds, read_packs
-from client.methods.dance.node_summaries import language_model
-from client.site import Site
-from client.text.language_model import LanguageModel
-from client.text.summaries import SummaryCache, SummaryRequest, summarise
-from client.text.summary_vectors import SUMMARY_CACHE
-from deploy.prediction import predict
+from fedtag.client.data.folder import read_folder
+from fedtag.client.evidence.narration import TokenLedger
+from fedtag.client.evidence.packs import available_rounds, read_packs
+from fedtag.client.methods.dance.node_summaries import language_model
+from fedtag.client.site.site import Site
+from fedtag.client.text.language_model import LanguageModel
+from fedtag.client.text.summaries import SummaryCache, SummaryRequest, summarise
+from fedtag.client.text.summary_vectors import SUMMARY_CACHE
+from fedtag.runs.prediction import predict
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Federated

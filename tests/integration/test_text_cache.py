@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from client.data.folder import read_folder
-from client.data.writing import write_folder
-from client.session import Session
-from client.site import Site
-from common.config import RunConfig
-from common.wire.codec import decode_reply
+from fedtag.client.context.session import Session
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.writing import write_folder
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig
+from fedtag.common.wire.codec import decode_reply
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Federated
@@ -26,9 +26,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 START = """
 import json, sys
 from pathlib import Path
-from client.session import Session
-from client.site import Site
-from common.config import RunConfig
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig
 folder, cache = map(Path, sys.argv[1:])
 session = Session(Site("one", folder, folder, cache, "cpu"), RunConfig.from_flat({"device": "cpu"}))
 dimension = session.graph.x.shape[1]

@@ -9,8 +9,14 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest, write_packs
-from deploy.cli import app
+from fedtag.client.evidence.packs import (
+    EvidencePack,
+    SelectedChunk,
+    SelectedNeighbour,
+    text_digest,
+    write_packs,
+)
+from fedtag.deploy.cli import app
 
 
 def fedtag(*arguments: object) -> Result:

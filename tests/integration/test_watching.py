@@ -19,19 +19,19 @@ import pytest
 from flwr.app import Message
 from typer.testing import CliRunner
 
-from client.session import Session
-from client.simulated import SEPARATOR, simulate_sites
-from common.config import RunConfig
-from common.errors import QuorumError
-from deploy.cli import app
-from deploy.inprocess import InProcessGrid
-from deploy.ports import free_ports
-from deploy.sighting import look
-from server.progress import LineProgress
-from server.rounds import Rounds
-from server.tracking.meters import Meters, exposed_meters
-from server.tracking.run_directory import RunDirectory
-from server.tracking.status import RunStatus, read_status
+from fedtag.client.context.session import Session
+from fedtag.client.run.simulated import SEPARATOR, simulate_sites
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import QuorumError
+from fedtag.deploy.cli import app
+from fedtag.deploy.federation.ports import free_ports
+from fedtag.deploy.terminal.sighting import look
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.progress import LineProgress
+from fedtag.server.tracking.meters import Meters, exposed_meters
+from fedtag.server.tracking.run_directory import RunDirectory
+from fedtag.server.tracking.status import RunStatus, read_status
 from tests.system.runbook import blocks
 
 if TYPE_CHECKING:
@@ -213,7 +213,16 @@ def test_a_run_below_the_quorum_says_why_it_stopped(sites: list[Path], tmp_path:
 
 
 def test_a_killed_run_is_noticed_and_resumed(sites: list[Path], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "deploy.cli", "simulate", "--method", "fedavg", "--rounds", "1000"]
+    command = [
+        sys.executable,
+        "-m",
+        "fedtag.deploy.cli",
+        "simulate",
+        "--method",
+        "fedavg",
+        "--rounds",
+        "1000",
+    ]
     command += [part for site in sites[:2] for part in ("--data", str(site))] + ["--out", "killed"]
     folder = tmp_path / "killed"
     process = subprocess.Popen(

@@ -13,14 +13,14 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from client.evidence.packs import available_rounds, read_packs
-from client.session import Session
-from common.errors import WireError
-from common.models.dance import initial_dance_model
-from common.scores import CALIBRATION_BINS
-from common.wire.codec import Parcel, decode_instruction, decode_reply, encode, pack
-from common.wire.envelope import TENSORS
-from common.wire.records import Content, Instruction, Letter, Reply
+from fedtag.client.context.session import Session
+from fedtag.client.evidence.packs import available_rounds, read_packs
+from fedtag.common.errors import WireError
+from fedtag.common.methods.dance.model import initial_dance_model
+from fedtag.common.numerics.scores import CALIBRATION_BINS
+from fedtag.common.wire.codec import Parcel, decode_instruction, decode_reply, encode, pack
+from fedtag.common.wire.envelope import TENSORS
+from fedtag.common.wire.records import Content, Instruction, Letter, Reply
 
 if TYPE_CHECKING:
     from flwr.app import Message

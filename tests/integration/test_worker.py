@@ -22,21 +22,21 @@ import psutil
 import pytest
 from flwr.app import Context, RecordDict
 
-from client.app import at_the_site, client_app
-from client.session import Session
-from client.site import Site
-from client.worker.errors import CarriedOutError, WorkerLostError, WorkerUnavailableError
-from client.worker.handover import ask, hand_over
-from client.worker.identity import Identity
-from client.worker.place import Place, place_of
-from client.worker.settings import WorkerSettings
-from common.config import RunConfig
-from common.wire.envelope import opened, sealed
-from common.wire.serialisation import instruction_of, serialised
-from common.wire.serialised import Serialised
-from deploy.inprocess import InProcessGrid
-from server.rounds import Rounds
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.app import at_the_site, client_app
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.client.worker.errors import CarriedOutError, WorkerLostError, WorkerUnavailableError
+from fedtag.client.worker.handover import ask, hand_over
+from fedtag.client.worker.identity import Identity
+from fedtag.client.worker.place import Place, place_of
+from fedtag.client.worker.settings import WorkerSettings
+from fedtag.common.config import RunConfig
+from fedtag.common.wire.envelope import opened, sealed
+from fedtag.common.wire.serialisation import instruction_of, serialised
+from fedtag.common.wire.serialised import Serialised
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.tracking.run_directory import RunDirectory
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LISTENS = re.compile(r"worker (\d+) listens")
@@ -46,9 +46,9 @@ SETTINGS = {"method": "fedavg", "model.hidden": 4, "train.epochs": 2, "device": 
 ONE_MESSAGE = """
 import json, sys
 from flwr.app import Context, RecordDict
-from client.app import at_the_site
-from common.wire.envelope import opened, sealed
-from common.wire.serialised import Serialised
+from fedtag.client.app import at_the_site
+from fedtag.common.wire.envelope import opened, sealed
+from fedtag.common.wire.serialised import Serialised
 
 told = json.load(sys.stdin)
 context = Context(run_id=1, node_id=1, node_config=told["node"], state=RecordDict(), run_config=told["run"])
@@ -192,7 +192,7 @@ def test_two_processes_at_once_start_one_worker_and_import_little(site: AtSite) 
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            env={**os.environ},
         )
         for _ in range(2)
     ]
@@ -257,16 +257,17 @@ def test_two_runs_and_a_change_of_settings_share_a_worker(site: AtSite) -> None:
 
 
 def test_a_worker_with_other_code_is_replaced(site: AtSite) -> None:
-    bundle = site.workspace / "bundle"
+    install = site.workspace / "install"
+    shutil.copytree(REPOSITORY / "fedtag", install / "fedtag")
     for package in ("client", "common"):
-        shutil.copytree(REPOSITORY / package, bundle / package)
-    module = bundle / "client" / "worker" / "place.py"
+        shutil.copytree(REPOSITORY / package, install / "fedtag" / package)
+    module = install / "fedtag" / "client" / "worker" / "place.py"
     module.write_text(module.read_text() + "\n")
-    (bundle / "run.py").write_text(ONE_MESSAGE)
+    (install / "run.py").write_text(ONE_MESSAGE)
     told = json.dumps({"node": site.node, "run": site.run, "header": instruction().header})
     site(instruction())
-    environment = {**os.environ, "PYTHONPATH": str(bundle)}
-    command = [sys.executable, str(bundle / "run.py")]
+    environment = {**os.environ, "PYTHONPATH": str(install)}
+    command = [sys.executable, str(install / "run.py")]
     done = subprocess.run(
         command, input=told, capture_output=True, text=True, env=environment, check=True, timeout=120
     )
@@ -274,7 +275,7 @@ def test_a_worker_with_other_code_is_replaced(site: AtSite) -> None:
     wait_for(lambda: len(site.living()) == 1)
     assert len(site.workers()) == 2
     path = psutil.Process(site.living()[0]).environ()["PYTHONPATH"]
-    assert path.split(os.pathsep)[0] == str(bundle)
+    assert path.split(os.pathsep)[0] == str(install)
     assert site(instruction()).tensors == site.in_process(instruction()).tensors
     assert len(site.workers()) == 3
 

@@ -14,15 +14,15 @@ from typing import Self
 
 import tomli_w
 
-from common.config import RunConfig
-from common.errors import DeploymentError
-from deploy.control import Control, RunOutcome, flower_environment
-from deploy.flower_app import write_app
-from deploy.ports import LOOPBACK, answers, free_ports
-from deploy.processes import Program, ProgramGroup, wait_until_ready
-from deploy.transport import in_clear, secured
-from server.tracking.rows import ClientRow, Disclosure, RoundRow
-from server.tracking.run_directory import RunDirectory
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import DeploymentError
+from fedtag.deploy.federation.bundle import write_app
+from fedtag.deploy.federation.control import Control, RunOutcome, flower_environment
+from fedtag.deploy.federation.ports import LOOPBACK, answers, free_ports
+from fedtag.deploy.federation.processes import Program, ProgramGroup, wait_until_ready
+from fedtag.deploy.federation.transport import in_clear, secured
+from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow
+from fedtag.server.tracking.run_directory import RunDirectory
 
 START_SECONDS = 90.0
 PATIENCE_SECONDS = 600.0

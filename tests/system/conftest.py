@@ -9,13 +9,13 @@ import pytest
 import safetensors.torch
 import torch
 
-from client.session import Session
-from client.site import Site
-from common.config import RunConfig
-from deploy.inprocess import InProcessGrid
-from server.progress import LineProgress
-from server.rounds import Rounds
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.progress import LineProgress
+from fedtag.server.tracking.run_directory import RunDirectory
 from tests.system.breakable import SMALL, Breakable
 
 NAMES = ("site-a", "site-b", "site-c")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.certificates import CertificateFolder
-from deploy.processes import Program, ProgramGroup
+from fedtag.deploy.certificates.folder import CertificateFolder
+from fedtag.deploy.federation.processes import Program, ProgramGroup
 from tests.system.images import environment_variables
 from tests.system.namespaces import Hosts
 from tests.system.runbook import block

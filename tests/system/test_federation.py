@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common.errors import DeploymentError
-from deploy.federation import LocalFederation, SimulatedFederation
+from fedtag.common.errors import DeploymentError
+from fedtag.deploy.federation.local import LocalFederation, SimulatedFederation
 
 AWKWARD = "a \"b\" 'c' \\ d = e\nsecond line, é"
 

@@ -16,11 +16,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from deploy import signing
-from deploy.certificates import issue
-from deploy.flower_app import write_app
-from deploy.processes import Program, ProgramGroup
-from deploy.transport import superlink_options
+from fedtag.deploy.certificates import signing
+from fedtag.deploy.certificates.folder import issue
+from fedtag.deploy.federation.bundle import write_app
+from fedtag.deploy.federation.processes import Program, ProgramGroup
+from fedtag.deploy.federation.transport import superlink_options
 from tests.system.capture import frames, tcp_ports
 from tests.system.hosted import REPOSITORY, Federation, said, wait_for
 from tests.system.images import make_environment
@@ -69,7 +69,7 @@ def federation(
         make_environment(folder / side, side)
     (folder / "bin").mkdir()
     fedtag = folder / "bin" / "fedtag"
-    fedtag.write_text(f'#!/bin/sh\nPYTHONPATH={REPOSITORY} exec {sys.executable} -m deploy.cli "$@"\n')
+    fedtag.write_text(f'#!/bin/sh\nPYTHONPATH={REPOSITORY} exec {sys.executable} -m fedtag.deploy.cli "$@"\n')
     fedtag.chmod(0o755)
     app = write_app(folder / "app")
     (app / "deploy").mkdir()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from common.fedc4 import NODES, PORTRAIT
-from server.tracking.rows import Disclosure
-from server.tracking.run_directory import RunDirectory
+from fedtag.common.methods.fedc4.names import NODES, PORTRAIT
+from fedtag.server.tracking.rows import Disclosure
+from fedtag.server.tracking.run_directory import RunDirectory
 from tests.system.breakable import Breakable
 from tests.system.conftest import NAMES, Undisturbed, assert_same_model
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from client.worker.handover import ask
-from server.tracking.run_directory import RunDirectory
+from fedtag.client.worker.handover import ask
+from fedtag.server.tracking.run_directory import RunDirectory
 from tests.system.breakable import Breakable
 from tests.system.conftest import Undisturbed
 

@@ -17,9 +17,9 @@ import safetensors.torch
 import torch
 from typer.testing import CliRunner
 
-from deploy.cli import app
-from server.tracking.run_directory import RunDirectory
-from server.tracking.status import read_status
+from fedtag.deploy.cli import app
+from fedtag.server.tracking.run_directory import RunDirectory
+from fedtag.server.tracking.status import read_status
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 Fedtag = Callable[..., int]
@@ -65,7 +65,7 @@ def flower_processes(mark: str) -> list[str]:
                 found.append(" ".join(process.cmdline()))
         except psutil.Error:
             continue
-    marks = ("flower", "flwr", "client.worker")
+    marks = ("flower", "flwr", "fedtag.client.worker")
     return [command for command in found if any(mark in command for mark in marks)]
 
 
@@ -101,7 +101,7 @@ def test_encrypted_processes_give_the_same_results(fedtag: Fedtag, tmp_path: Pat
 
 def test_stopped_federation_leaves_no_process(fedtag: Fedtag, tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
-    command = [sys.executable, "-m", "deploy.cli", "up", "--method", "fedavg", "--data", "site-a"]
+    command = [sys.executable, "-m", "fedtag.deploy.cli", "up", "--method", "fedavg", "--data", "site-a"]
     command += ["--clients", "1", "--rounds", "1000", "--out", "stopped"]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
@@ -123,7 +123,7 @@ def test_stopped_federation_leaves_no_process(fedtag: Fedtag, tmp_path: Path) ->
 def test_a_killed_supernode_is_named_by_its_site(fedtag: Fedtag, tmp_path: Path) -> None:
     """It has not introduced itself yet, so that the server knows its number only; all logs are JSON."""
     folder = tmp_path / "a folder"
-    command = [sys.executable, "-m", "deploy.cli", "up", "--method", "fedavg", "--data", "site-a"]
+    command = [sys.executable, "-m", "fedtag.deploy.cli", "up", "--method", "fedavg", "--data", "site-a"]
     command += ["--data", "site-b", "--rounds", "2", "--out", "run", "--set", "exchange.first-deadline=15"]
     command += ["--set", "exchange.retries=0", "--set", "exchange.quorum=1.0"]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "FEDTAG_LOG": "json"}

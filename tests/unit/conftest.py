@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from client.evidence.faithfulness import (
+from fedtag.client.evidence.faithfulness import (
     DENSE,
     EVIDENCE,
     RANDOM,

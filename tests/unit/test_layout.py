@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGES = ("common", "client", "server", "deploy")
+PACKAGES = ("common", "client", "server", "deploy", "fedtag", "tools")
 MAX_LINES = 300
 MODULES = sorted(path for package in PACKAGES for path in (REPOSITORY / package).rglob("*.py"))
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")

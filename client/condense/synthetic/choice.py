@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from common.graph import Graph
-from common.quotas import class_quotas
-from common.synthetic.condensed import Condensed
+from fedtag.common.graph import Graph
+from fedtag.common.numerics.quotas import class_quotas
+from fedtag.common.synthetic.condensed import Condensed
 
 
 def places(graph: Graph, size: int) -> Int[Tensor, " classes"]:

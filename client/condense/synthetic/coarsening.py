@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from client.condense.prototypes import cluster
-from client.condense.synthetic.choice import members, places, smoothed
-from client.condense.synthetic.registry import Report
-from common.graph import Graph
-from common.settings.methods import CondenserConfig
-from common.synthetic.condensed import Condensed
+from fedtag.client.condense.core.prototypes import cluster
+from fedtag.client.condense.synthetic.choice import members, places, smoothed
+from fedtag.client.condense.synthetic.registry import Report
+from fedtag.common.graph import Graph
+from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.synthetic.condensed import Condensed
 
 BLOCK = 4096
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from client.condense.synthetic.gcond import matched
-from client.condense.synthetic.registry import Report
-from common.graph import Graph
-from common.settings.methods import CondenserConfig
-from common.synthetic.condensed import Condensed
+from fedtag.client.condense.synthetic.gcond import matched
+from fedtag.client.condense.synthetic.registry import Report
+from fedtag.common.graph import Graph
+from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.synthetic.condensed import Condensed
 
 
 def condensed(

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import torch
 
-from client.condense.synthetic.registry import Report
-from client.condense.synthetic.sampling import ClassSampler
-from client.condense.synthetic.validation import Validation
-from common.graph import Graph
-from common.settings.methods import CondenserConfig
-from common.synthetic.adjacency import link_network
-from common.synthetic.condensed import Condensed
-from common.synthetic.fitting import fitted
-from common.synthetic.gradients import Batch, Weights, class_gradients, initial_weights
-from common.synthetic.initial import gaussian_features, moments
-from common.synthetic.labels import condensed_labels
-from common.synthetic.learner import Learner, Pace
+from fedtag.client.condense.synthetic.registry import Report
+from fedtag.client.condense.synthetic.sampling import ClassSampler
+from fedtag.client.condense.synthetic.validation import Validation
+from fedtag.common.graph import Graph
+from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.synthetic.adjacency import link_network
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.synthetic.fitting import fitted
+from fedtag.common.synthetic.gradients import Batch, Weights, class_gradients, initial_weights
+from fedtag.common.synthetic.initial import gaussian_features, moments
+from fedtag.common.synthetic.labels import condensed_labels
+from fedtag.common.synthetic.learner import Learner, Pace
 
 
 def condensed(

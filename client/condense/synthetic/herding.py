@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from client.condense.synthetic.choice import coreset, smoothed
-from client.condense.synthetic.registry import Report
-from common.graph import Graph
-from common.settings.methods import CondenserConfig
-from common.synthetic.condensed import Condensed
+from fedtag.client.condense.synthetic.choice import coreset, smoothed
+from fedtag.client.condense.synthetic.registry import Report
+from fedtag.common.graph import Graph
+from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.synthetic.condensed import Condensed
 
 
 def condensed(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from client.condense.synthetic.leak import leak
-from client.condense.synthetic.registry import condense
-from client.state import Remembered
-from common.randomness import torch_generator
-from common.synthetic.condensed import Condensed
-from common.synthetic.labels import condensed_size
+from fedtag.client.condense.synthetic.leak import leak
+from fedtag.client.condense.synthetic.registry import condense
+from fedtag.client.site.state import Remembered
+from fedtag.common.randomness import torch_generator
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.synthetic.labels import condensed_size
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from fedtag.client.context.session import Session
 
 NAME = "condensed"
 

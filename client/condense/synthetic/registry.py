@@ -8,11 +8,11 @@ from typing import Protocol, cast
 
 import torch
 
-from common.errors import ConfigError
-from common.graph import Graph
-from common.settings.combinations import COPYING_CONDENSERS
-from common.settings.methods import CondenserConfig
-from common.synthetic.condensed import Condensed
+from fedtag.common.errors import ConfigError
+from fedtag.common.graph import Graph
+from fedtag.common.settings.combinations import COPYING_CONDENSERS
+from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.synthetic.condensed import Condensed
 
 __all__ = ["CONDENSERS", "Condensed", "Condenser", "Report", "condense"]
 
@@ -82,6 +82,6 @@ def condense(
         raise ConfigError(f"condenser.name is '{name}', but must be one of {choices}; choose one of these.")
     if not bool(graph.train_mask.any()):
         return Condensed.without_links(graph.x[:0], graph.y[:0], name in COPYING_CONDENSERS)
-    module = importlib.import_module(f"client.condense.synthetic.{CONDENSERS[name]}")
+    module = importlib.import_module(f"fedtag.client.condense.synthetic.{CONDENSERS[name]}")
     chosen = settings.model_copy(update={"name": name})
     return cast(Condenser, module.condensed)(graph, size, chosen, generator, report)

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from common.graph import Adjacency, Graph
-from common.ragged import segment_rank
-from common.synthetic.gradients import Batch
+from fedtag.common.graph import Adjacency, Graph
+from fedtag.common.numerics.ragged import segment_rank
+from fedtag.common.synthetic.gradients import Batch
 
 
 class ClassSampler:

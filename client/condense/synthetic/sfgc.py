@@ -6,16 +6,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from client.condense.synthetic.registry import Report
-from client.condense.synthetic.sampling import whole_batch
-from client.condense.synthetic.validation import Validation
-from common.errors import DivergenceError
-from common.graph import Graph
-from common.settings.methods import CondenserConfig
-from common.synthetic.condensed import Condensed
-from common.synthetic.gradients import Batch, Weights, initial_weights, mean_gradients
-from common.synthetic.initial import gaussian_features, moments
-from common.synthetic.labels import condensed_labels
+from fedtag.client.condense.synthetic.registry import Report
+from fedtag.client.condense.synthetic.sampling import whole_batch
+from fedtag.client.condense.synthetic.validation import Validation
+from fedtag.common.errors import DivergenceError
+from fedtag.common.graph import Graph
+from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.synthetic.gradients import Batch, Weights, initial_weights, mean_gradients
+from fedtag.common.synthetic.initial import gaussian_features, moments
+from fedtag.common.synthetic.labels import condensed_labels
 
 
 def condensed(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from client.condense.synthetic.sampling import whole_batch
-from common.graph import Graph
-from common.settings.methods import CondenserConfig
-from common.synthetic.condensed import Condensed
-from common.synthetic.fitting import fitted
-from common.synthetic.gradients import Batch, initial_weights, logits
+from fedtag.client.condense.synthetic.sampling import whole_batch
+from fedtag.common.graph import Graph
+from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.synthetic.fitting import fitted
+from fedtag.common.synthetic.gradients import Batch, initial_weights, logits
 
 
 class Validation:

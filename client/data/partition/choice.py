@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from client.data.partition.dirichlet import by_labels
-from client.data.partition.louvain import by_communities
-from client.data.partition.metis import by_cut
-from client.data.partition.published import read_published
-from client.data.partition.uniform import at_random
-from client.data.text_graph import Rows, TextGraph
-from common.errors import ConfigError, DataError
+from fedtag.client.data.partition.dirichlet import by_labels
+from fedtag.client.data.partition.louvain import by_communities
+from fedtag.client.data.partition.metis import by_cut
+from fedtag.client.data.partition.published import read_published
+from fedtag.client.data.partition.uniform import at_random
+from fedtag.client.data.text_graph import Rows, TextGraph
+from fedtag.common.errors import ConfigError, DataError
 
 PARTITIONERS = ("louvain", "metis", "random", "dirichlet")
 

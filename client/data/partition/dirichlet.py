@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from client.data.text_graph import Rows, TextGraph
-from common.errors import ConfigError
-from common.randomness import numpy_generator
+from fedtag.client.data.text_graph import Rows, TextGraph
+from fedtag.common.errors import ConfigError
+from fedtag.common.randomness import numpy_generator
 
 
 def by_labels(graph: TextGraph, clients: int, seed: int, alpha: float) -> tuple[Rows, ...]:

@@ -7,8 +7,8 @@ import heapq
 import networkx as nx
 import numpy as np
 
-from client.data.text_graph import Rows, TextGraph
-from common.errors import DataError
+from fedtag.client.data.text_graph import Rows, TextGraph
+from fedtag.common.errors import DataError
 
 
 def by_communities(graph: TextGraph, clients: int, seed: int) -> tuple[Rows, ...]:

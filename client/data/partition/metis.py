@@ -6,8 +6,8 @@ import numpy as np
 import pymetis
 from scipy.sparse import coo_array
 
-from client.data.text_graph import Rows, TextGraph
-from common.errors import DataError
+from fedtag.client.data.text_graph import Rows, TextGraph
+from fedtag.common.errors import DataError
 
 WEIGHT_STEPS = 1000
 

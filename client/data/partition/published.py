@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from client.data.problems import ROWS_SHOWN
-from client.data.text_graph import NONE, TEST, TRAIN, VAL, Rows, TextGraph
-from common.errors import DataError
+from fedtag.client.data.problems import ROWS_SHOWN
+from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, Rows, TextGraph
+from fedtag.common.errors import DataError
 
 PLANETOID_COLUMN = "planetoid_index"
 MASKS = (("train", TRAIN), ("val", VAL), ("test", TEST))

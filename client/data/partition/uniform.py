@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from client.data.text_graph import Rows, TextGraph
-from common.randomness import numpy_generator
+from fedtag.client.data.text_graph import Rows, TextGraph
+from fedtag.common.randomness import numpy_generator
 
 
 def at_random(graph: TextGraph, clients: int, seed: int) -> tuple[Rows, ...]:

@@ -1,3 +1,3 @@
 """DA-DFGAS on the client: search of an architecture, then training of what it was discretised to."""
 
-from client.methods.da_dfgas.method import METHOD as METHOD
+from fedtag.client.methods.da_dfgas.method import METHOD as METHOD

@@ -8,33 +8,33 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from client.condense.examples import training_examples
-from client.methods.da_dfgas.networks import (
+from fedtag.client.condense.examples import training_examples
+from fedtag.client.methods.da_dfgas.networks import (
     convinces,
     network,
     own_architecture,
     own_logits,
     shared_architecture,
 )
-from client.methods.da_dfgas.training import logits_of, train_network, validation_halves
-from client.prediction.outcome import Prediction, load_released
-from client.train.scoring import score_tensors
-from client.train.statistics import client_statistics
-from common.errors import RunError
-from common.models.parameters import difference, fingerprint, load_parameters, parameters_of
-from common.models.supernet.architecture import Architecture
-from common.models.supernet.documents import documents, is_told
-from common.models.supernet.logits import is_architecture
-from common.models.supernet.network import DiscreteNetwork, parameter_count, used_names
-from common.models.supernet.stages import OWN, SHARED, SUPERNET, Stages
-from common.models.supernet.supernet import Supernet, initial_supernet
-from common.scores import tally
-from common.secure.phases import USE
-from common.wire.records import Content, Instruction, prefixed
+from fedtag.client.methods.da_dfgas.training import logits_of, train_network, validation_halves
+from fedtag.client.prediction.outcome import Prediction, load_released
+from fedtag.client.train.scoring import score_tensors
+from fedtag.client.train.statistics import client_statistics
+from fedtag.common.errors import RunError
+from fedtag.common.models.parameters import difference, fingerprint, load_parameters, parameters_of
+from fedtag.common.models.supernet.architecture import Architecture
+from fedtag.common.models.supernet.documents import documents, is_told
+from fedtag.common.models.supernet.logits import is_architecture
+from fedtag.common.models.supernet.network import DiscreteNetwork, parameter_count, used_names
+from fedtag.common.models.supernet.stages import OWN, SHARED, SUPERNET, Stages
+from fedtag.common.models.supernet.supernet import Supernet, initial_supernet
+from fedtag.common.numerics.scores import tally
+from fedtag.common.secure.phases import USE
+from fedtag.common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:
-    from client.prediction.outcome import ReleasedModel
-    from client.session import Session
+    from fedtag.client.context.session import Session
+    from fedtag.client.prediction.outcome import ReleasedModel
 
 LOCAL = "local"
 

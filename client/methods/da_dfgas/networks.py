@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from client.methods.da_dfgas.training import logits_of, validation_halves
-from common.models.supernet.architecture import Architecture
-from common.models.supernet.discretisation import discretised
-from common.models.supernet.logits import is_architecture
-from common.models.supernet.network import DiscreteNetwork, discrete_network
+from fedtag.client.methods.da_dfgas.training import logits_of, validation_halves
+from fedtag.common.models.supernet.architecture import Architecture
+from fedtag.common.models.supernet.discretisation import discretised
+from fedtag.common.models.supernet.logits import is_architecture
+from fedtag.common.models.supernet.network import DiscreteNetwork, discrete_network
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from fedtag.client.context.session import Session
 
 
 BEYOND_CHANCE = 1.645

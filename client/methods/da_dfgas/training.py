@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from client.train.architecture_search import ArchitectureSteps, search_loss
-from client.train.examples import Examples
-from client.train.halves import Halves, halves
-from client.train.optimisation import Training, clock_limit, optimise, optimiser, scheduled_rate
-from common.models.supernet.logits import is_architecture
-from common.models.supernet.stages import Stages
-from common.randomness import torch_generator
+from fedtag.client.methods.da_dfgas.architecture_search import ArchitectureSteps, search_loss
+from fedtag.client.methods.da_dfgas.halves import Halves, halves
+from fedtag.client.train.examples import Examples
+from fedtag.client.train.optimisation import Training, clock_limit, optimise, optimiser, scheduled_rate
+from fedtag.common.models.supernet.logits import is_architecture
+from fedtag.common.models.supernet.stages import Stages
+from fedtag.common.randomness import torch_generator
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from fedtag.client.context.session import Session
 
 
 def validation_halves(session: Session) -> Halves:

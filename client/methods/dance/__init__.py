@@ -1,5 +1,5 @@
 """DANCE on the client: condense, rebuild, train, score, keep evidence."""
 
-from client.methods.dance.method import Dance
+from fedtag.client.methods.dance.method import Dance
 
 METHOD = Dance()

@@ -8,21 +8,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from client.condense.evidence import (
+from fedtag.client.condense.core.of_round import core_links
+from fedtag.client.condense.core.prior import evidence_prior
+from fedtag.client.methods.dance.evidence import (
     Evidence,
     EvidenceVectors,
     evidence_vectors,
     select_evidence,
     select_with_vectors,
 )
-from client.condense.neighbours import prediction_entropy
-from client.condense.prior import evidence_prior
-from client.condense.round_core import core_links
-from client.condense.selection import weighted_sum
-from client.methods.dance.local_graph import LocalGraph
-from common.graph import Adjacency
-from common.models.dance import DanceModel, Views
-from common.settings.methods import DanceConfig
+from fedtag.client.methods.dance.local_graph import LocalGraph
+from fedtag.client.methods.dance.neighbours import prediction_entropy
+from fedtag.client.methods.dance.selection import weighted_sum
+from fedtag.common.graph import Adjacency
+from fedtag.common.methods.dance.model import DanceModel, Views
+from fedtag.common.settings.methods import DanceConfig
 
 
 @dataclass(frozen=True)

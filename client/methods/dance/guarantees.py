@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from client.condense.evidence import Evidence
-from client.condense.selection import gather_scores, weighted_sum
-from client.methods.dance.local_graph import LocalGraph
-from common.models.dance import DanceModel
-from common.ragged import Ragged, segment_rank, segment_sum
-from common.sparse_attention import entmax15_ragged, straight_through
+from fedtag.client.methods.dance.evidence import Evidence
+from fedtag.client.methods.dance.local_graph import LocalGraph
+from fedtag.client.methods.dance.selection import gather_scores, weighted_sum
+from fedtag.common.methods.dance.model import DanceModel
+from fedtag.common.numerics.attention import entmax15_ragged, straight_through
+from fedtag.common.numerics.ragged import Ragged, segment_rank, segment_sum
 
 _ROUNDING = 1e-5
 

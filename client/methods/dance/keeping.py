@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from client.condense.evidence import Evidence
-from client.evidence.condensed import links_file, write_links
-from client.evidence.narration import TokenLedger
-from client.evidence.packs import EvidencePack, available_rounds, write_packs
-from client.methods.dance.condensation import chosen_views, forward
-from client.methods.dance.local_graph import LocalGraph
-from client.methods.dance.packs import evidence_packs, narrated_packs
-from client.methods.dance.shares import score_shares
-from common.graph import Adjacency
-from common.models.dance import DanceModel
-from common.models.parameters import fingerprint
+from fedtag.client.evidence.condensed import links_file, write_links
+from fedtag.client.evidence.narration import TokenLedger
+from fedtag.client.evidence.packs import EvidencePack, available_rounds, write_packs
+from fedtag.client.methods.dance.condensation import chosen_views, forward
+from fedtag.client.methods.dance.evidence import Evidence
+from fedtag.client.methods.dance.local_graph import LocalGraph
+from fedtag.client.methods.dance.packs import evidence_packs, narrated_packs
+from fedtag.client.methods.dance.shares import score_shares
+from fedtag.common.graph import Adjacency
+from fedtag.common.methods.dance.model import DanceModel
+from fedtag.common.models.parameters import fingerprint
 
 if TYPE_CHECKING:
-    from client.condense.evidence import EvidenceVectors
-    from client.session import Session
+    from fedtag.client.context.session import Session
+    from fedtag.client.methods.dance.evidence import EvidenceVectors
 
 CORE_FOLDER = "core"
 KEPT_CORE_ROUNDS = 5

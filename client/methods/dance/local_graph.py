@@ -10,16 +10,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from client.condense.evidence import Texts
-from client.condense.neighbours import one_hop, prefilter, two_hop
-from client.methods.dance.node_summaries import joined_summaries
-from common.graph import Adjacency, Graph
-from common.ragged import Ragged, row_of_entries
-from common.randomness import derive_seed
+from fedtag.client.methods.dance.evidence import Texts
+from fedtag.client.methods.dance.neighbours import one_hop, prefilter, two_hop
+from fedtag.client.methods.dance.node_summaries import joined_summaries
+from fedtag.common.graph import Adjacency, Graph
+from fedtag.common.numerics.ragged import Ragged, row_of_entries
+from fedtag.common.randomness import derive_seed
 
 if TYPE_CHECKING:
-    from client.session import Session
-    from common.settings.methods import DanceConfig
+    from fedtag.client.context.session import Session
+    from fedtag.common.settings.methods import DanceConfig
 
 
 @dataclass(frozen=True)

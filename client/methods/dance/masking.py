@@ -10,20 +10,20 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from client.condense.evidence import Texts
-from client.evidence.masked_text import without_spans
-from client.methods.dance.condensation import chosen_views, forward
-from client.methods.dance.local_graph import LocalGraph
-from client.methods.dance.node_summaries import bank_encoder, text_summaries
-from client.text.bank import TextBank, build_bank
-from client.text.cache import TextCache
-from client.text.node_texts import CACHE_FILE
-from common.errors import ConfigError
-from common.models.dance import DanceModel
-from common.ragged import concatenated_ranges
+from fedtag.client.evidence.masked_text import without_spans
+from fedtag.client.methods.dance.condensation import chosen_views, forward
+from fedtag.client.methods.dance.evidence import Texts
+from fedtag.client.methods.dance.local_graph import LocalGraph
+from fedtag.client.methods.dance.node_summaries import bank_encoder, text_summaries
+from fedtag.client.text.bank import TextBank, build_bank
+from fedtag.client.text.cache import TextCache
+from fedtag.client.text.node_texts import CACHE_FILE
+from fedtag.common.errors import ConfigError
+from fedtag.common.methods.dance.model import DanceModel
+from fedtag.common.numerics.ragged import concatenated_ranges
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from fedtag.client.context.session import Session
 
 Variant = tuple[int, tuple[int, ...]]
 """A node, and the chunks of its text that are left: rows of the bank, ascending."""

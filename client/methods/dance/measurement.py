@@ -11,21 +11,28 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from client.evidence.faithfulness import EVIDENCE, RANDOM, SELECTED, Outcomes, Readings, pooled
-from client.evidence.measured import NodeFaithfulness
-from client.evidence.packs import NodeId
-from client.methods.dance.condensation import chosen_views, forward
-from client.methods.dance.guarantees import guarantees
-from client.methods.dance.local_graph import LocalGraph, local_graph
-from client.methods.dance.masking import Action, EncodedMasks, MaskedTexts, Said, evidence_path, reach_of
-from client.methods.dance.rankings import Rankings, rankings
-from client.prediction.outcome import ReleasedModel, load_released
-from client.train.threads import limited_threads
-from common.models.dance import DanceModel, initial_dance_model
-from common.randomness import numpy_generator
+from fedtag.client.evidence.faithfulness import EVIDENCE, RANDOM, SELECTED, Outcomes, Readings, pooled
+from fedtag.client.evidence.measured import NodeFaithfulness
+from fedtag.client.evidence.packs import NodeId
+from fedtag.client.methods.dance.condensation import chosen_views, forward
+from fedtag.client.methods.dance.guarantees import guarantees
+from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
+from fedtag.client.methods.dance.masking import (
+    Action,
+    EncodedMasks,
+    MaskedTexts,
+    Said,
+    evidence_path,
+    reach_of,
+)
+from fedtag.client.methods.dance.rankings import Rankings, rankings
+from fedtag.client.prediction.outcome import ReleasedModel, load_released
+from fedtag.client.train.threads import limited_threads
+from fedtag.common.methods.dance.model import DanceModel, initial_dance_model
+from fedtag.common.randomness import numpy_generator
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from fedtag.client.context.session import Session
 
 TARGETS_PER_BLOCK = 128
 ACTIONS: tuple[Action, ...] = get_args(Action)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from client.condense.round_core import core_of_round, due
-from client.methods.dance.condensation import (
+from fedtag.client.condense.core.of_round import core_of_round, due
+from fedtag.client.methods.dance.condensation import (
     Forward,
     choose_evidence,
     chosen_views,
@@ -16,28 +16,28 @@ from client.methods.dance.condensation import (
     forward,
     views,
 )
-from client.methods.dance.keeping import keep_core_evidence, keep_scored_evidence
-from client.methods.dance.local_graph import LocalGraph, local_graph
-from client.methods.dance.node_summaries import summaries_ledger
-from client.methods.dance.prediction import predicted
-from client.methods.dance.training import CoreLoss
-from client.train.optimisation import clock_limit, local_epochs, optimise, optimiser, scheduled_rate
-from client.train.scoring import score_tensors, subset_tallies
-from client.train.statistics import client_statistics, validation_accuracy
-from common.models.dance import DanceModel, initial_dance_model
-from common.models.parameters import (
+from fedtag.client.methods.dance.keeping import keep_core_evidence, keep_scored_evidence
+from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
+from fedtag.client.methods.dance.node_summaries import summaries_ledger
+from fedtag.client.methods.dance.prediction import predicted
+from fedtag.client.methods.dance.training import CoreLoss
+from fedtag.client.train.optimisation import clock_limit, local_epochs, optimise, optimiser, scheduled_rate
+from fedtag.client.train.scoring import score_tensors, subset_tallies
+from fedtag.client.train.statistics import client_statistics, validation_accuracy
+from fedtag.common.methods.dance.model import DanceModel, initial_dance_model
+from fedtag.common.models.parameters import (
     Parameters,
     difference,
     fingerprint,
     load_parameters,
     parameters_of,
 )
-from common.randomness import torch_generator
-from common.wire.records import Content, Instruction, prefixed
+from fedtag.common.randomness import torch_generator
+from fedtag.common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:
-    from client.prediction.outcome import Prediction, ReleasedModel
-    from client.session import Session
+    from fedtag.client.context.session import Session
+    from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 
 
 class Dance:

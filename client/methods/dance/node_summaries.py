@@ -25,19 +25,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from client.evidence.narration import TokenLedger
-from client.text.bank import TextBank
-from client.text.encoder import Encoder
-from client.text.language_model import LanguageModel
-from client.text.summaries import SummaryCache, count_group_prompt_tokens, summarise
-from client.text.summary_vectors import SUMMARY_CACHE, summary_vectors, text_requests
-from common.errors import ConfigError
-from common.ragged import Ragged, merge
+from fedtag.client.evidence.narration import TokenLedger
+from fedtag.client.text.bank import TextBank
+from fedtag.client.text.encoder import Encoder
+from fedtag.client.text.language_model import LanguageModel
+from fedtag.client.text.summaries import SummaryCache, count_group_prompt_tokens, summarise
+from fedtag.client.text.summary_vectors import SUMMARY_CACHE, summary_vectors, text_requests
+from fedtag.common.errors import ConfigError
+from fedtag.common.numerics.ragged import Ragged, merge
 
 if TYPE_CHECKING:
-    from client.session import Session
-    from client.text.summaries import SummaryRequest
-    from common.settings.methods import DanceConfig
+    from fedtag.client.context.session import Session
+    from fedtag.client.text.summaries import SummaryRequest
+    from fedtag.common.settings.methods import DanceConfig
 
 FEATURE = "feature"
 

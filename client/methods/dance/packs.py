@@ -9,15 +9,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from client.condense.evidence import Evidence, EvidenceVectors
-from client.evidence.columns import ChunkColumns, NeighbourColumns, packs_from_arrays
-from client.evidence.narration import narrate
-from client.evidence.packs import EvidencePack, Kind
-from client.methods.dance.local_graph import LocalGraph
-from client.methods.dance.node_summaries import bank_encoder, language_model
+from fedtag.client.evidence.columns import ChunkColumns, NeighbourColumns, packs_from_arrays
+from fedtag.client.evidence.narration import narrate
+from fedtag.client.evidence.packs import EvidencePack, Kind
+from fedtag.client.methods.dance.evidence import Evidence, EvidenceVectors
+from fedtag.client.methods.dance.local_graph import LocalGraph
+from fedtag.client.methods.dance.node_summaries import bank_encoder, language_model
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from fedtag.client.context.session import Session
 
 
 def evidence_packs(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from client.methods.dance.condensation import forward
-from client.methods.dance.keeping import scored_evidence
-from client.methods.dance.local_graph import local_graph
-from client.prediction.outcome import Prediction, ReleasedModel, load_released
-from common.models.dance import initial_dance_model
+from fedtag.client.methods.dance.condensation import forward
+from fedtag.client.methods.dance.keeping import scored_evidence
+from fedtag.client.methods.dance.local_graph import local_graph
+from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
+from fedtag.common.methods.dance.model import initial_dance_model
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from fedtag.client.context.session import Session
 
 GRAPH_PATH = "graph"
 

@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from client.condense.evidence import Evidence, EvidenceVectors
-from client.condense.selection import chunk_candidates, gather_scores, hop_mixture
-from client.evidence.faithfulness import DENSE, EVIDENCE, RANDOM, SELECTED
-from client.methods.dance.local_graph import LocalGraph
-from common.models.dance import DanceModel
-from common.ragged import Ragged, merge, segment_rank, segment_softmax
-from common.randomness import numpy_generator
+from fedtag.client.evidence.faithfulness import DENSE, EVIDENCE, RANDOM, SELECTED
+from fedtag.client.methods.dance.evidence import Evidence, EvidenceVectors
+from fedtag.client.methods.dance.local_graph import LocalGraph
+from fedtag.client.methods.dance.selection import chunk_candidates, gather_scores, hop_mixture
+from fedtag.common.methods.dance.model import DanceModel
+from fedtag.common.numerics.ragged import Ragged, merge, segment_rank, segment_softmax
+from fedtag.common.randomness import numpy_generator
 
 
 @dataclass(frozen=True)

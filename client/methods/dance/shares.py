@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from common.graph import Adjacency
-from common.models.dance import DanceModel, Views
+from fedtag.common.graph import Adjacency
+from fedtag.common.methods.dance.model import DanceModel, Views
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from client.condense.core import Core
-from client.condense.evidence import Evidence
-from client.methods.dance.condensation import views
-from client.methods.dance.local_graph import LocalGraph
-from client.train.examples import label_weights, weighted_entropy
-from common.graph import Adjacency
-from common.models.dance import DanceModel, Views
-from common.settings.methods import DanceConfig
+from fedtag.client.condense.core.members import Core
+from fedtag.client.methods.dance.condensation import views
+from fedtag.client.methods.dance.evidence import Evidence
+from fedtag.client.methods.dance.local_graph import LocalGraph
+from fedtag.client.train.examples import label_weights, weighted_entropy
+from fedtag.common.graph import Adjacency
+from fedtag.common.methods.dance.model import DanceModel, Views
+from fedtag.common.settings.methods import DanceConfig
 
 
 def symmetric_divergence(

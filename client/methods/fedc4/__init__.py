@@ -1,5 +1,5 @@
 """FedC4 at a client."""
 
-from client.methods.fedc4.method import FedC4
+from fedtag.client.methods.fedc4.method import FedC4
 
 METHOD = FedC4()

@@ -14,19 +14,24 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from client.condense.collaboration.clusters import clustered, merging_height
-from client.condense.collaboration.embedding import Portrait, common_scale, portrait, random_directions
-from client.condense.collaboration.selection import selected
-from client.mailbox import Mailbox
-from client.methods.fedc4.memory import Memory
-from common.errors import WireError
-from common.fedc4 import NODES, PORTRAIT
-from common.graph import Graph
-from common.noise import entropy_generator, laplace
-from common.randomness import torch_generator
-from common.settings.methods import FedC4Config
-from common.synthetic.condensed import Condensed
-from common.wire.records import Content
+from fedtag.client.context.messages import Mailbox
+from fedtag.client.methods.fedc4.collaboration.clusters import clustered, merging_height
+from fedtag.client.methods.fedc4.collaboration.embedding import (
+    Portrait,
+    common_scale,
+    portrait,
+    random_directions,
+)
+from fedtag.client.methods.fedc4.collaboration.selection import selected
+from fedtag.client.methods.fedc4.memory import Memory
+from fedtag.common.errors import WireError
+from fedtag.common.graph import Graph
+from fedtag.common.methods.fedc4.names import NODES, PORTRAIT
+from fedtag.common.numerics.noise import entropy_generator, laplace
+from fedtag.common.randomness import torch_generator
+from fedtag.common.settings.methods import FedC4Config
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.wire.records import Content
 
 LOGGER = logging.getLogger("fedtag")
 

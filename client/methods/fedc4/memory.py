@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from client.state import Remembered
+from fedtag.client.site.state import Remembered
 
 TENSORS = ("hidden", "x", "y", "noisy")
 

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from client.condense.collaboration.rebuilding import rebuilt
-from client.condense.synthetic.keeping import condensed_graph
-from client.methods.fedavg import FedAvg
-from client.methods.fedc4.exchange import receive_nodes, send_nodes, send_portraits
-from client.methods.fedc4.memory import Memory
-from client.methods.fedc4.structure import write_structure
-from client.train.classifier import fresh_backbone
-from client.train.examples import Examples
-from common.fedc4 import NODES, NODES_PHASE, PORTRAITS_PHASE
-from common.graph import Adjacency, normalised_adjacency
-from common.models.backbone import Backbone
-from common.models.parameters import fingerprint, load_parameters, parameters_of
-from common.secure.letters import SHOWN
-from common.synthetic.condensed import Condensed
-from common.wire.records import Content, Instruction
+from fedtag.client.condense.synthetic.keeping import condensed_graph
+from fedtag.client.methods.fedavg import FedAvg
+from fedtag.client.methods.fedc4.collaboration.rebuilding import rebuilt
+from fedtag.client.methods.fedc4.exchange import receive_nodes, send_nodes, send_portraits
+from fedtag.client.methods.fedc4.memory import Memory
+from fedtag.client.methods.fedc4.structure import write_structure
+from fedtag.client.train.classifier import fresh_backbone
+from fedtag.client.train.examples import Examples
+from fedtag.common.graph import Adjacency, normalised_adjacency
+from fedtag.common.methods.fedc4.names import NODES, NODES_PHASE, PORTRAITS_PHASE
+from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.parameters import fingerprint, load_parameters, parameters_of
+from fedtag.common.secure.letters import SHOWN
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.wire.records import Content, Instruction
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from fedtag.client.context.session import Session
 
 
 class FedC4(FedAvg):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from torch import Tensor
 
-from client.condense.collaboration.structure import degree_histogram, structure
-from common.fedc4 import STRUCTURE_FILE
-from common.graph import Adjacency, Graph
-from common.synthetic.condensed import Condensed
+from fedtag.client.methods.fedc4.collaboration.structure import degree_histogram, structure
+from fedtag.common.graph import Adjacency, Graph
+from fedtag.common.methods.fedc4.names import STRUCTURE_FILE
+from fedtag.common.synthetic.condensed import Condensed
 
 
 def write_structure(folder: Path, graph: Graph, core: Condensed, adjacency: Adjacency, y: Tensor) -> None:

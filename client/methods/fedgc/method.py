@@ -9,22 +9,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from client.condense.class_sums import feature_sums, gradient_sums, told_counts
-from client.condense.synthetic.sampling import ClassSampler
-from client.methods.fedgc.exchange import take_part
-from client.methods.fedgc.features import exchanged
-from client.methods.fedgc.preparation import (
+from fedtag.client.condense.synthetic.sampling import ClassSampler
+from fedtag.client.methods.fedgc.class_sums import feature_sums, gradient_sums, told_counts
+from fedtag.client.methods.fedgc.preparation import (
     Prepared,
     prepared,
     prepared_by,
     received_teacher,
 )
-from client.methods.fedgc.tuning import fine_tune
-from client.prediction.outcome import Prediction, load_released
-from client.train.classifier import fresh_backbone, train_backbone
-from client.train.examples import Examples
-from client.train.scoring import score_tensors, subset_tallies
-from common.fedgc import (
+from fedtag.client.methods.fedgc.tuning import fine_tune
+from fedtag.client.parts.neighbour_exchange.exchange import take_part
+from fedtag.client.parts.neighbour_exchange.features import exchanged
+from fedtag.client.prediction.outcome import Prediction, load_released
+from fedtag.client.train.classifier import fresh_backbone, train_backbone
+from fedtag.client.train.examples import Examples
+from fedtag.client.train.scoring import score_tensors, subset_tallies
+from fedtag.common.methods.fedgc.names import (
     CONDENSE_PHASE,
     CONDENSED,
     COUNTS,
@@ -44,17 +44,17 @@ from common.fedgc import (
     initial_teacher,
     unit,
 )
-from common.fedgc_stages import teaches
-from common.models.backbone import Backbone
-from common.models.parameters import difference, fingerprint, load_parameters, parameters_of
-from common.neighbour_parts import PHASES as EXCHANGE
-from common.randomness import torch_generator
-from common.synthetic.gradients import initial_weights, logits
-from common.wire.records import Content, Instruction, prefixed
+from fedtag.common.methods.fedgc.stages import teaches
+from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.parameters import difference, fingerprint, load_parameters, parameters_of
+from fedtag.common.parts.neighbour_exchange.messages import PHASES as EXCHANGE
+from fedtag.common.randomness import torch_generator
+from fedtag.common.synthetic.gradients import initial_weights, logits
+from fedtag.common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:
-    from client.prediction.outcome import ReleasedModel
-    from client.session import Session
+    from fedtag.client.context.session import Session
+    from fedtag.client.prediction.outcome import ReleasedModel
 
 LOCAL = "local"
 

@@ -10,23 +10,23 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from client.condense import bottleneck
-from client.condense.pseudo_labels import with_pseudo_labels
-from client.data.shadow_nodes import outside_splits, shadow_half
-from client.methods.fedgc.features import exchanged
-from client.state import Remembered, newest_kept
-from common.errors import ProtocolError
-from common.fedgc import TEACHER, initial_teacher
-from common.graph import Graph
-from common.models.backbone import Backbone
-from common.models.parameters import fingerprint, load_parameters
-from common.randomness import torch_generator
-from common.wire.records import Instruction
+from fedtag.client.data.shadow_nodes import outside_splits, shadow_half
+from fedtag.client.methods.fedgc import bottleneck
+from fedtag.client.methods.fedgc.pseudo_labels import with_pseudo_labels
+from fedtag.client.parts.neighbour_exchange.features import exchanged
+from fedtag.client.site.state import Remembered, newest_kept
+from fedtag.common.errors import ProtocolError
+from fedtag.common.graph import Graph
+from fedtag.common.methods.fedgc.names import TEACHER, initial_teacher
+from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.parameters import fingerprint, load_parameters
+from fedtag.common.randomness import torch_generator
+from fedtag.common.wire.records import Instruction
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from client.session import Session
+    from fedtag.client.context.session import Session
 
 NAME = "prepared"
 

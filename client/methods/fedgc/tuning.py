@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn import functional
 
-from client.methods.fedgc.preparation import Prepared
-from client.train.optimisation import optimiser
-from common.models.backbone import Backbone
-from common.models.parameters import Parameters, load_parameters, parameters_of
-from common.randomness import torch_generator
+from fedtag.client.methods.fedgc.preparation import Prepared
+from fedtag.client.train.optimisation import optimiser
+from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.parameters import Parameters, load_parameters, parameters_of
+from fedtag.common.randomness import torch_generator
 
 if TYPE_CHECKING:
-    from client.session import Session
+    from fedtag.client.context.session import Session
 
 
 def fine_tune(session: Session, model: Backbone, prepared: Prepared, round_number: int) -> None:

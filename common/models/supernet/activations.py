@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from common.models.supernet.space import ACTIVATIONS
+from fedtag.common.models.supernet.space import ACTIVATIONS
 
 
 def _identity(x: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from common.graph import Adjacency
-from common.models.supernet.space import IDENTITY
+from fedtag.common.graph import Adjacency
+from fedtag.common.models.supernet.space import IDENTITY
 
 
 def aggregate(kind: str, x: Float[Tensor, "nodes dim"], adjacency: Adjacency) -> Float[Tensor, "nodes dim"]:

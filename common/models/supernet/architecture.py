@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from common.errors import WireError
-from common.models.supernet.space import LAYERS, NODES, ZERO
+from fedtag.common.errors import WireError
+from fedtag.common.models.supernet.space import LAYERS, NODES, ZERO
 
 MOST_CELLS = 64
 

@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from common.graph import Adjacency
-from common.models.supernet.activations import FUNCTIONS
-from common.models.supernet.aggregations import aggregate
-from common.models.supernet.filters import GATES
-from common.models.supernet.logits import LayerWeights
-from common.models.supernet.projection import SEARCH_GAIN, projected, projections
-from common.models.supernet.space import (
+from fedtag.common.graph import Adjacency
+from fedtag.common.models.supernet.activations import FUNCTIONS
+from fedtag.common.models.supernet.aggregations import aggregate
+from fedtag.common.models.supernet.filters import GATES
+from fedtag.common.models.supernet.logits import LayerWeights
+from fedtag.common.models.supernet.projection import SEARCH_GAIN, projected, projections
+from fedtag.common.models.supernet.space import (
     AGGREGATIONS,
     FILTERS,
     IDENTITY,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from common.models.supernet.architecture import FALLBACK, Architecture, CellArchitecture, Edge, Layer
-from common.models.supernet.logits import LayerWeights, cell_logits, layer_weights
-from common.models.supernet.space import IDENTITY, INPUTS, LAYERS, NODES, ZERO
+from fedtag.common.models.supernet.architecture import FALLBACK, Architecture, CellArchitecture, Edge, Layer
+from fedtag.common.models.supernet.logits import LayerWeights, cell_logits, layer_weights
+from fedtag.common.models.supernet.space import IDENTITY, INPUTS, LAYERS, NODES, ZERO
 
 LEAST_IDLE = 0.5
 """The weight above which the zero operation closes an edge, and above which identity stands in for an aggregation."""

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from common.models.supernet.architecture import Architecture
-from common.models.supernet.drawing import drawing
-from common.settings.combinations import SEARCH
+from fedtag.common.models.supernet.architecture import Architecture
+from fedtag.common.models.supernet.drawing import drawing
+from fedtag.common.settings.combinations import SEARCH
 
 if TYPE_CHECKING:
-    from common.config import RunConfig
+    from fedtag.common.config import RunConfig
 
 
 def is_told(config: RunConfig) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from common.models.supernet.architecture import Architecture, CellArchitecture
-from common.models.supernet.space import LAYERS
+from fedtag.common.models.supernet.architecture import Architecture, CellArchitecture
+from fedtag.common.models.supernet.space import LAYERS
 
 WIDTH, ROW, COLUMN, BOX = 640, 64, 180, 44
 INPUT_NAMES = ("H", "X")

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from common.models.supernet.space import FEATURE_GATE, NODE_GATE
+from fedtag.common.models.supernet.space import FEATURE_GATE, NODE_GATE
 
 
 class NodeGate(nn.Module):

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from common.models.supernet.space import LAYERS, NODES
+from fedtag.common.models.supernet.space import LAYERS, NODES
 
 ARCHITECTURE = "architecture"
 """The first part of the names of these parameters in a supernet."""

@@ -8,15 +8,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from common.graph import Adjacency
-from common.models.backbone import dropout
-from common.models.classifier import NodeClassifier
-from common.models.supernet.activations import FUNCTIONS
-from common.models.supernet.aggregations import aggregate
-from common.models.supernet.architecture import Architecture, CellArchitecture
-from common.models.supernet.cell import edge_name
-from common.models.supernet.filters import GATES
-from common.models.supernet.projection import projected, projections
+from fedtag.common.graph import Adjacency
+from fedtag.common.models.backbone import dropout
+from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.models.supernet.activations import FUNCTIONS
+from fedtag.common.models.supernet.aggregations import aggregate
+from fedtag.common.models.supernet.architecture import Architecture, CellArchitecture
+from fedtag.common.models.supernet.cell import edge_name
+from fedtag.common.models.supernet.filters import GATES
+from fedtag.common.models.supernet.projection import projected, projections
 
 
 class DiscreteCell(nn.Module):

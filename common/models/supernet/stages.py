@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from common.config import RunConfig
-from common.models.supernet.logits import cell_logits, layer_weights
+from fedtag.common.config import RunConfig
+from fedtag.common.models.supernet.logits import cell_logits, layer_weights
 
 SUPERNET, OWN, SHARED = "supernet", "own", "shared"
 """Ways of scoring: of the search's supernet, then of each client's own architecture and of that of all."""

@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from common.config import RunConfig
-from common.graph import Adjacency
-from common.models.backbone import dropout
-from common.models.classifier import NodeClassifier
-from common.models.parameters import seeded
-from common.models.supernet.cell import Cell
-from common.models.supernet.logits import CellLogits
-from common.randomness import derive_seed
+from fedtag.common.config import RunConfig
+from fedtag.common.graph import Adjacency
+from fedtag.common.models.backbone import dropout
+from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.models.parameters import seeded
+from fedtag.common.models.supernet.cell import Cell
+from fedtag.common.models.supernet.logits import CellLogits
+from fedtag.common.randomness import derive_seed
 
 
 class Supernet(NodeClassifier):

@@ -1,5 +1,5 @@
 """FedGC on the server: self-training, then one condensed graph from the clients' gradients."""
 
-from server.methods.fedgc.method import FedGC
+from fedtag.server.methods.fedgc.method import FedGC
 
 METHOD = FedGC()

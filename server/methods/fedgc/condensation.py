@@ -9,17 +9,17 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from common.config import RunConfig
-from common.fedgc import COUNTS, FEATURES, GRADIENT, LABELLED, NODES, SQUARES, TRAINED
-from common.models.backbone import Backbone
-from common.randomness import derive_seed, torch_generator
-from common.synthetic.adjacency import LinkNetwork, link_network
-from common.synthetic.condensed import Condensed
-from common.synthetic.gradients import initial_weights
-from common.synthetic.initial import gaussian_features
-from common.synthetic.labels import condensed_labels, condensed_size
-from common.synthetic.learner import Learner, Pace
-from common.synthetic.student import student
+from fedtag.common.config import RunConfig
+from fedtag.common.methods.fedgc.names import COUNTS, FEATURES, GRADIENT, LABELLED, NODES, SQUARES, TRAINED
+from fedtag.common.models.backbone import Backbone
+from fedtag.common.randomness import derive_seed, torch_generator
+from fedtag.common.synthetic.adjacency import LinkNetwork, link_network
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.synthetic.gradients import initial_weights
+from fedtag.common.synthetic.initial import gaussian_features
+from fedtag.common.synthetic.labels import condensed_labels, condensed_size
+from fedtag.common.synthetic.learner import Learner, Pace
+from fedtag.common.synthetic.student import student
 
 LEAST_DEVIATION = 1e-3
 
@@ -50,7 +50,7 @@ class Sums:
         """From the mean of what clients sent.
 
         Args:
-            step: by the names of `common.fedgc`.
+            step: by the names of `fedtag.common.methods.fedgc.names`.
             scale: by which the mean is multiplied to be a sum again.
         """
         total = {name: value.double() * scale for name, value in step.items()}

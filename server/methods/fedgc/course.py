@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from common.fedgc import LABELLED, NODES, TRAINED
+from fedtag.common.methods.fedgc.names import LABELLED, NODES, TRAINED
 
 if TYPE_CHECKING:
-    from server.methods.fedgc.condensation import Sums
+    from fedtag.server.methods.fedgc.condensation import Sums
 
 FILE = "condensation.json"
 DISTANCES = "distances"

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from common.config import RunConfig
-from common.fedgc import (
+from fedtag.common.config import RunConfig
+from fedtag.common.methods.fedgc.names import (
     CONDENSE_PHASE,
     CONDENSED,
     COUNTS,
@@ -29,17 +29,25 @@ from common.fedgc import (
     UNIT,
     initial_teacher,
 )
-from common.fedgc_stages import is_scored, teaches, teaching_rounds
-from common.models.assembly import initial_backbone
-from common.models.parameters import Parameters, fingerprint, parameters_of
-from common.neighbour_parts import PHASES as EXCHANGE
-from common.randomness import derive_seed
-from common.synthetic.gradients import initial_weights
-from common.wire.records import Content, Reply, prefixed
-from server.methods.fedavg import FedAvg
-from server.methods.fedgc.condensation import Sums, as_it_stands, begun, moved, taught
-from server.methods.fedgc.course import condensation_document, noted
-from server.methods.fedgc.neighbours import (
+from fedtag.common.methods.fedgc.stages import is_scored, teaches, teaching_rounds
+from fedtag.common.models.assembly import initial_backbone
+from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
+from fedtag.common.parts.neighbour_exchange.messages import PHASES as EXCHANGE
+from fedtag.common.randomness import derive_seed
+from fedtag.common.synthetic.gradients import initial_weights
+from fedtag.common.wire.records import Content, Reply, prefixed
+from fedtag.server.methods.fedavg import FedAvg
+from fedtag.server.methods.fedgc.condensation import Sums, as_it_stands, begun, moved, taught
+from fedtag.server.methods.fedgc.course import condensation_document, noted
+from fedtag.server.methods.fedgc.unmatched import (
+    UNMATCHED,
+    check_some_matched,
+    enough_in_all,
+    still_unmatched,
+    unmatched_remark,
+)
+from fedtag.server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
+from fedtag.server.parts.neighbour_exchange import (
     KINDS,
     after_neighbours,
     neighbour_document,
@@ -47,14 +55,6 @@ from server.methods.fedgc.neighbours import (
     neighbour_phases,
     neighbour_sums,
 )
-from server.methods.fedgc.unmatched import (
-    UNMATCHED,
-    check_some_matched,
-    enough_in_all,
-    still_unmatched,
-    unmatched_remark,
-)
-from server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
 
 TEACH = Phase(TRAIN_PHASE, "clients score and train the model of self-training", sums=True)
 CONDENSE = Phase(

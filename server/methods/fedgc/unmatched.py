@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from common.errors import ConfigError
+from fedtag.common.errors import ConfigError
 
 if TYPE_CHECKING:
-    from common.config import RunConfig
-    from server.methods.fedgc.condensation import Sums
+    from fedtag.common.config import RunConfig
+    from fedtag.server.methods.fedgc.condensation import Sums
 
 UNMATCHED = "unmatched"
 """In the values of the state: labelled nodes of the classes that were never matched, by name."""

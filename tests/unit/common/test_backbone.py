@@ -5,12 +5,12 @@ import torch
 from torch.nn import functional
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
-from common.config import ModelConfig
-from common.graph import Adjacency, normalised_adjacency
-from common.models.assembly import initial_backbone
-from common.models.backbone import Backbone, dropout
-from common.models.convolutions import FAMILIES
-from common.models.parameters import fingerprint, parameters_of, seeded
+from fedtag.common.config import ModelConfig
+from fedtag.common.graph import Adjacency, normalised_adjacency
+from fedtag.common.models.assembly import initial_backbone
+from fedtag.common.models.backbone import Backbone, dropout
+from fedtag.common.models.convolutions import FAMILIES
+from fedtag.common.models.parameters import fingerprint, parameters_of, seeded
 
 NODES, INPUTS, HIDDEN, CLASSES = 7, 5, 4, 3
 

@@ -13,11 +13,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.errors import WireError
-from common.wire.codec import decode_instruction, decode_reply, encode, pack
-from common.wire.records import Content, Instruction, Letter, Reply, prefixed
-from common.wire.serialisation import MAX_DEPTH, instruction_of, reply_of, serialised
-from common.wire.serialised import MAX_HEADER_BYTES
+from fedtag.common.errors import WireError
+from fedtag.common.wire.codec import decode_instruction, decode_reply, encode, pack
+from fedtag.common.wire.records import Content, Instruction, Letter, Reply, prefixed
+from fedtag.common.wire.serialisation import MAX_DEPTH, instruction_of, reply_of, serialised
+from fedtag.common.wire.serialised import MAX_HEADER_BYTES
 
 LIMIT = 2.0**20
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

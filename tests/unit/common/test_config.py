@@ -10,8 +10,8 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.config import RunConfig, default_settings, flatten, parse_setting, setting_descriptions
-from common.errors import ConfigError
+from fedtag.common.config import RunConfig, default_settings, flatten, parse_setting, setting_descriptions
+from fedtag.common.errors import ConfigError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 

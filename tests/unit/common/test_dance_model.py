@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from common.config import RunConfig
-from common.models.dance import Views, bypass_scales, initial_dance_model, unit_mean_square
-from common.models.parameters import fingerprint, parameters_of
+from fedtag.common.config import RunConfig
+from fedtag.common.methods.dance.model import Views, bypass_scales, initial_dance_model, unit_mean_square
+from fedtag.common.models.parameters import fingerprint, parameters_of
 
 DIM, HIDDEN, CLASSES = 6, 4, 3
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.graph import Graph, normalised_adjacency
+from fedtag.common.graph import Graph, normalised_adjacency
 
 
 @st.composite

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.worker.errors import CarriedOutError
-from common import errors, logs
-from common.errors import ConfigError, DataError
-from common.logs import ALLOWED, Event, PrivateRecord, fields, json_wanted, start_log
+from fedtag.client.worker.errors import CarriedOutError
+from fedtag.common import errors, logs
+from fedtag.common.errors import ConfigError, DataError
+from fedtag.common.logs import ALLOWED, Event, PrivateRecord, fields, json_wanted, start_log
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PLANTED = "the patient of node 17 has gout"
@@ -188,7 +188,7 @@ handler = logging.StreamHandler()
 handler.setFormatter(logging.Formatter("%(levelname)s %(message)s %(exc_text)s"))
 library.addHandler(handler)
 library.propagate = False
-from common.logs import LOGGER, Event, fields, start_log
+from fedtag.common.logs import LOGGER, Event, fields, start_log
 start_log("%(message)s")
 start_log("%(message)s")
 text = {PLANTED!r}

@@ -4,9 +4,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from common.graph import normalised_adjacency
-from common.models.neighbour_generator import NeighbourGenerator, initial_neighbour_generator, owners
-from common.models.parameters import fingerprint, parameters_of
+from fedtag.common.graph import normalised_adjacency
+from fedtag.common.models.parameters import fingerprint, parameters_of
+from fedtag.common.parts.neighbour_generator.model import (
+    NeighbourGenerator,
+    initial_neighbour_generator,
+    owners,
+)
 
 
 def test_the_encoder_is_two_layers_of_own_and_mean_neighbouring_features() -> None:

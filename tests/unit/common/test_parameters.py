@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from common.errors import WireError
-from common.models.parameters import difference, fingerprint, load_parameters, parameters_of, seeded
+from fedtag.common.errors import WireError
+from fedtag.common.models.parameters import difference, fingerprint, load_parameters, parameters_of, seeded
 
 
 def linear() -> nn.Linear:

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.randomness import derive_seed, numpy_generator, torch_generator
+from fedtag.common.randomness import derive_seed, numpy_generator, torch_generator
 
 PARTS = st.lists(st.one_of(st.text(max_size=5), st.integers(0, 30)), max_size=4)
 

@@ -15,11 +15,11 @@ import yaml
 from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
-from client.site import site_from_node_config
-from common.errors import ConfigError
-from deploy.certificates import CertificateFolder, issue
-from deploy.transport import superlink_options, supernode_options
-from server.tracking.meters import metrics_address
+from fedtag.client.site.site import site_from_node_config
+from fedtag.common.errors import ConfigError
+from fedtag.deploy.certificates.folder import CertificateFolder, issue
+from fedtag.deploy.federation.transport import superlink_options, supernode_options
+from fedtag.server.tracking.meters import metrics_address
 from tests.system.runbook import block, blocks
 
 REPOSITORY = Path(__file__).resolve().parents[3]

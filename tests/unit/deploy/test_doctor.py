@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from deploy.cli import app
-from deploy.doctor import Finding, examine, show_findings
+from fedtag.deploy.cli import app
+from fedtag.deploy.doctor import Finding, examine, show_findings
 
 
 def test_examination_of_this_machine() -> None:
@@ -24,7 +24,7 @@ def test_only_what_is_essential_counts(essential: bool, capsys: pytest.CaptureFi
 
 
 def test_missing_encoder_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("client.text.encoder.BUNDLED_SHA256", "0" * 64)
+    monkeypatch.setattr("fedtag.client.text.encoder.BUNDLED_SHA256", "0" * 64)
     result = CliRunner().invoke(app, ["doctor"])
     assert result.exit_code == 1
     assert "install its package again" in " ".join(result.stdout.split())

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.health import main, trouble
-from deploy.ports import free_ports
+from fedtag.deploy.federation.ports import free_ports
+from fedtag.deploy.health import main, trouble
 
 SCRIPT = Path(__file__).resolve().parents[3] / "deploy" / "health.py"
 

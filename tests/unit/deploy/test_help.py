@@ -8,8 +8,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from common.config import default_settings
-from deploy.cli import app
+from fedtag.common.config import default_settings
+from fedtag.deploy.cli import app
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 COMMANDS = (
@@ -34,7 +34,7 @@ COMMANDS = (
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys\nfrom typer.testing import CliRunner\nfrom deploy.cli import app\n"
+        "import sys\nfrom typer.testing import CliRunner\nfrom fedtag.deploy.cli import app\n"
         "assert CliRunner().invoke(app, ['simulate', '--help']).exit_code == 0\n"
         "print(*sorted({'torch', 'numpy', 'flwr', 'pydantic', 'pyarrow'} & set(sys.modules)))"
     )

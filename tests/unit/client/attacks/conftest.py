@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from client.attacks.population import Population, population
-from common.graph import Graph
+from fedtag.client.attacks.population import Population, population
+from fedtag.common.graph import Graph
 
 
 @pytest.fixture(scope="session")

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from client.attacks.attack import SHADOW, areas, attacked, measured
-from client.attacks.controls import dealt_groups, member_groups, never_seen, overfitted
-from client.attacks.population import Population, induced, population
-from client.attacks.shadow import ShadowAttacker
-from client.attacks.targets import Target, trained_on_sites
-from client.attacks.training import Recipe, posteriors, trained
-from client.data.sources import load_source
-from client.data.splitting import resplit
-from common.graph import Graph
+from fedtag.client.attacks.attack import SHADOW, areas, attacked, measured
+from fedtag.client.attacks.controls import dealt_groups, member_groups, never_seen, overfitted
+from fedtag.client.attacks.population import Population, induced, population
+from fedtag.client.attacks.shadow import ShadowAttacker
+from fedtag.client.attacks.targets import Target, trained_on_sites
+from fedtag.client.attacks.training import Recipe, posteriors, trained
+from fedtag.client.data.sources import load_source
+from fedtag.client.data.splitting import resplit
+from fedtag.common.graph import Graph
 
 SEEDS = tuple(range(10))
 
@@ -151,8 +151,8 @@ def test_cora_a_gcn_without_defence_leaks_and_a_stranger_does_not(shared_data: P
 
 
 def _confidence_area(told: np.ndarray, labels: np.ndarray, groups: object) -> float:
-    from client.attacks.measures import area
-    from client.attacks.signals import modified_entropy
+    from fedtag.client.attacks.measures import area
+    from fedtag.client.attacks.signals import modified_entropy
 
     scores = modified_entropy(told, labels)
     return area(scores[groups.members], scores[groups.others], groups.weights)  # type: ignore[attr-defined]

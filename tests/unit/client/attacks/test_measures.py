@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.attacks.measures import area, low_rate, resampled_areas, true_positive_rates
-from client.attacks.resampling import mean_area
+from fedtag.client.attacks.measures import area, low_rate, resampled_areas, true_positive_rates
+from fedtag.client.attacks.resampling import mean_area
 
 few = st.lists(st.integers(0, 4), min_size=1, max_size=8)
 

@@ -9,16 +9,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.attacks.population import (
+from fedtag.client.attacks.population import (
     comparison,
     drawn_per_class,
     induced,
     population,
     side_by_side,
 )
-from client.data.shadow_nodes import outside_splits, shadow_half
-from common.errors import DataError
-from common.graph import Graph
+from fedtag.client.data.shadow_nodes import outside_splits, shadow_half
+from fedtag.common.errors import DataError
+from fedtag.common.graph import Graph
 
 
 @given(st.lists(st.tuples(st.integers(-1, 3), st.sampled_from("mot")), min_size=1, max_size=30))

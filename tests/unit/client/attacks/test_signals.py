@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy as scipy_entropy
 
-from client.attacks.signals import confidence, entropy, modified_entropy, sorted_posteriors
+from fedtag.client.attacks.signals import confidence, entropy, modified_entropy, sorted_posteriors
 
 
 def written_out(p: list[float], y: int) -> float:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from client.attacks.population import Population, population
-from client.attacks.targets import DEFENCES, defended, released, trained_on_condensed
-from client.attacks.training import Recipe, noised, posteriors, trained
-from common.graph import Graph
-from common.synthetic.condensed import Condensed
+from fedtag.client.attacks.population import Population, population
+from fedtag.client.attacks.targets import DEFENCES, defended, released, trained_on_condensed
+from fedtag.client.attacks.training import Recipe, noised, posteriors, trained
+from fedtag.common.graph import Graph
+from fedtag.common.synthetic.condensed import Condensed
 
 SHORT = Recipe(hidden=8, steps=15)
 

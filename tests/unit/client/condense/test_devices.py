@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from client.condense.core import CorePolicy, pseudo_labels, select_core
-from client.condense.neighbours import one_hop, prediction_entropy, prefilter, two_hop
-from client.condense.prior import evidence_prior
-from client.condense.selection import (
+from fedtag.client.condense.core.members import CorePolicy, pseudo_labels, select_core
+from fedtag.client.condense.core.prior import evidence_prior
+from fedtag.client.condense.core.topology import rebuild_topology
+from fedtag.client.methods.dance.neighbours import one_hop, prediction_entropy, prefilter, two_hop
+from fedtag.client.methods.dance.selection import (
     attention,
     choose,
     chunk_candidates,
@@ -23,9 +24,8 @@ from client.condense.selection import (
     gather_scores,
     weighted_sum,
 )
-from client.condense.topology import rebuild_topology
-from common.ragged import Ragged, merge, segment_softmax, stack
-from common.self_expression import full_support, self_expression
+from fedtag.common.numerics.ragged import Ragged, merge, segment_softmax, stack
+from fedtag.common.numerics.self_expression import full_support, self_expression
 
 
 @pytest.fixture(autouse=True)

@@ -12,30 +12,30 @@ import pytest
 import torch
 from torch.nn import functional
 
-from client.condense.core import Core, select_core
-from client.condense.examples import training_examples
-from client.condense.prior import evidence_prior
-from client.condense.synthetic.leak import leak
-from client.condense.topology import rebuild_topology
-from client.methods.da_dfgas import method as searching
-from client.methods.da_dfgas.training import train_network, validation_halves
-from client.neighbours.training import fresh_generator
-from client.session import Session
-from client.site import Site
-from client.state import StateStore
-from client.train.examples import Examples
-from common.config import RunConfig
-from common.graph import Adjacency, Graph
-from common.models.assembly import initial_backbone
-from common.models.backbone import Backbone
-from common.models.parameters import Parameters, fingerprint, parameters_of
-from common.models.supernet.discretisation import discretised
-from common.models.supernet.logits import is_architecture
-from common.models.supernet.network import discrete_network
-from common.models.supernet.supernet import Supernet, initial_supernet
-from common.ragged import Ragged
-from common.randomness import derive_seed, numpy_generator
-from common.wire.records import Content, Instruction, Reply, prefixed
+from fedtag.client.condense.core.members import Core, select_core
+from fedtag.client.condense.core.prior import evidence_prior
+from fedtag.client.condense.core.topology import rebuild_topology
+from fedtag.client.condense.examples import training_examples
+from fedtag.client.condense.synthetic.leak import leak
+from fedtag.client.context.session import Session
+from fedtag.client.methods.da_dfgas import method as searching
+from fedtag.client.methods.da_dfgas.training import train_network, validation_halves
+from fedtag.client.parts.neighbour_generator.training import fresh_generator
+from fedtag.client.site.site import Site
+from fedtag.client.site.state import StateStore
+from fedtag.client.train.examples import Examples
+from fedtag.common.config import RunConfig
+from fedtag.common.graph import Adjacency, Graph
+from fedtag.common.models.assembly import initial_backbone
+from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
+from fedtag.common.models.supernet.discretisation import discretised
+from fedtag.common.models.supernet.logits import is_architecture
+from fedtag.common.models.supernet.network import discrete_network
+from fedtag.common.models.supernet.supernet import Supernet, initial_supernet
+from fedtag.common.numerics.ragged import Ragged
+from fedtag.common.randomness import derive_seed, numpy_generator
+from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
 
 Open = Callable[..., Session]
 CLASSES, NODES, DIM = 3, 60, 8

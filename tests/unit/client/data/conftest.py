@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from client.data.text_graph import TextGraph, canonical_edges
+from fedtag.client.data.text_graph import TextGraph, canonical_edges
 
 MakeGraph = Callable[..., TextGraph]
 

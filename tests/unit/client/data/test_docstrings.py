@@ -4,7 +4,7 @@ import inspect
 
 import scipy.special
 
-from client.data.docstrings import Docstring, parse_docstring, reproducible
+from fedtag.client.data.docstrings import Docstring, parse_docstring, reproducible
 
 EXAMPLE = inspect.cleandoc("""
     f(x, y, /, out=None,

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from client.data.folder import read_folder
-from client.data.text_graph import TEST, TRAIN, VAL, CrossEdges
-from common.errors import DataError
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.text_graph import TEST, TRAIN, VAL, CrossEdges
+from fedtag.common.errors import DataError
 
 META = {"name": "clinic", "classes": ["ill", "well"], "source": "anything else"}
 NODES = "node_id,text,label,split\n1,one,ill,train\n2,two,well,val\n3,three,0,test\n4,,,\n"

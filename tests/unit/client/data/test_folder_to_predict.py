@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from client.data.folder import read_folder
-from client.data.text_graph import NONE, TEST
-from common.errors import DataError
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.text_graph import NONE, TEST
+from fedtag.common.errors import DataError
 
 CLASSES = ("a", "b")
 

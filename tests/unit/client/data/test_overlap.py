@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from client.data.overlap import overlap_rows
-from client.data.partition import partition
-from common.errors import ConfigError
+from fedtag.client.data.overlap import overlap_rows
+from fedtag.client.data.partition import partition
+from fedtag.common.errors import ConfigError
 
 
 def neighbours_across(graph, own):

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import scipy
 
-from client.data.pydocs import read_pydocs
-from client.data.text_graph import TEST, TRAIN, VAL
-from common.errors import DataError
+from fedtag.client.data.pydocs import read_pydocs
+from fedtag.client.data.text_graph import TEST, TRAIN, VAL
+from fedtag.common.errors import DataError
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_packages_that_are_not_there():
 
 def test_the_graph_is_the_same_in_every_process() -> None:
     program = (
-        "import hashlib; from client.data.pydocs import read_pydocs; g = read_pydocs().graph; "
+        "import hashlib; from fedtag.client.data.pydocs import read_pydocs; g = read_pydocs().graph; "
         "print(hashlib.sha256(repr((g.node_ids, g.texts, g.edges.tolist())).encode()).hexdigest())"
     )
     digests = {

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import torch
 
-from client.data.shadow_nodes import outside_splits, shadow_half
-from common.graph import Graph
+from fedtag.client.data.shadow_nodes import outside_splits, shadow_half
+from fedtag.common.graph import Graph
 
 
 def split_graph(nodes: int = 41) -> Graph:

@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from client.data.folder import read_folder
-from client.data.overlap import overlap_rows
-from client.data.partition import partition
-from client.data.sites import COPIED_FROM, pooled, prepare_sites, site_graphs, site_names
-from client.data.splitting import resplit
-from client.data.text_graph import TRAIN, CrossEdges
-from common.errors import DataError
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.overlap import overlap_rows
+from fedtag.client.data.partition import partition
+from fedtag.client.data.sites import COPIED_FROM, pooled, prepare_sites, site_graphs, site_names
+from fedtag.client.data.splitting import resplit
+from fedtag.client.data.text_graph import TRAIN, CrossEdges
+from fedtag.common.errors import DataError
 
 
 def named_edges(graph):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 
-from client.data.sources import load_source
-from client.data.writing import write_folder
-from common.errors import DataError
+from fedtag.client.data.sources import load_source
+from fedtag.client.data.writing import write_folder
+from fedtag.common.errors import DataError
 
 
 def feature_file(path, **changes):

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.data.splitting import parse_split, resplit
-from client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
-from common.errors import ConfigError
+from fedtag.client.data.splitting import parse_split, resplit
+from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
+from fedtag.common.errors import ConfigError
 
 
 def graph_of(labels):

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.data.text_graph import NONE, TEST, TRAIN, VAL, CrossEdges, canonical_edges
-from common.errors import DataError
+from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, CrossEdges, canonical_edges
+from fedtag.common.errors import DataError
 
 pairs_of = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=40)
 

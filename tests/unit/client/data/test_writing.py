@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from client.data.folder import read_folder
-from client.data.text_graph import CrossEdges, TextGraph, canonical_edges
-from client.data.writing import write_folder
-from common.errors import DataError
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.text_graph import CrossEdges, TextGraph, canonical_edges
+from fedtag.client.data.writing import write_folder
+from fedtag.common.errors import DataError
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 names = words.filter(lambda word: word.strip() != "")

@@ -5,8 +5,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client.evidence.between import Between, named
-from client.evidence.packs import EvidencePack, SelectedNeighbour
+from fedtag.client.evidence.between import Between, named
+from fedtag.client.evidence.packs import EvidencePack, SelectedNeighbour
 
 IDS = tuple(f"n{place}" for place in range(8))
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from client.evidence.churn import by_margin, changes, churn
-from client.evidence.packs import EvidencePack, SelectedChunk
+from fedtag.client.evidence.churn import by_margin, changes, churn
+from fedtag.client.evidence.packs import EvidencePack, SelectedChunk
 
 
 def pack(node: str, *starts: int) -> EvidencePack:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client.evidence.columns import ChunkColumns, NeighbourColumns, packs_from_arrays
-from client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour
-from common.errors import DataError
+from fedtag.client.evidence.columns import ChunkColumns, NeighbourColumns, packs_from_arrays
+from fedtag.client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour
+from fedtag.common.errors import DataError
 
 IDS = ("p", "q", 30, "s")
 TEXTS = ("text of p", "text of q", "", "text of s")

@@ -11,19 +11,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.data.folder import read_folder
-from client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
-from client.data.writing import write_folder
-from client.evidence.condensed import chunk_texts, condensed_graph, links_file, read_links, write_links
-from client.evidence.packs import (
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
+from fedtag.client.data.writing import write_folder
+from fedtag.client.evidence.condensed import chunk_texts, condensed_graph, links_file, read_links, write_links
+from fedtag.client.evidence.packs import (
     EvidencePack,
     SelectedChunk,
     SelectedNeighbour,
     available_rounds,
     text_digest,
 )
-from common.errors import RunError
-from common.graph import Adjacency, normalised_adjacency
+from fedtag.common.errors import RunError
+from fedtag.common.graph import Adjacency, normalised_adjacency
 
 SITE = TextGraph(
     name="site",

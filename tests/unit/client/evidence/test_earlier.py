@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from client.evidence.earlier import evidence_of_run
-from client.evidence.packs import available_rounds, latest, write_packs
-from common.errors import RunError
+from fedtag.client.evidence.earlier import evidence_of_run
+from fedtag.client.evidence.packs import available_rounds, latest, write_packs
+from fedtag.common.errors import RunError
 
 
 def test_the_evidence_of_each_run_stays(tmp_path: Path) -> None:

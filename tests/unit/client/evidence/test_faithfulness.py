@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from client.evidence.faithfulness import (
+from fedtag.client.evidence.faithfulness import (
     DENSE,
     EVIDENCE,
     RANDOM,
@@ -138,7 +138,7 @@ def test_the_interval_is_the_seeds_and_does_not_depend_on_blocks(monkeypatch: py
     first = paired_bootstrap(values, lambda mean: mean, np.random.default_rng(5), 100)
     assert first == paired_bootstrap(values, lambda mean: mean, np.random.default_rng(5), 100)
     assert first != paired_bootstrap(values, lambda mean: mean, np.random.default_rng(6), 100)
-    monkeypatch.setattr("client.evidence.faithfulness._BLOCK", 7 * 30)
+    monkeypatch.setattr("fedtag.client.evidence.faithfulness._BLOCK", 7 * 30)
     assert first == paired_bootstrap(values, lambda mean: mean, np.random.default_rng(5), 100)
 
 

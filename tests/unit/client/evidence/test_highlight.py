@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.evidence.highlight import Piece, pieces
+from fedtag.client.evidence.highlight import Piece, pieces
 
 texts = st.text(max_size=60)
 spans = st.lists(st.tuples(st.integers(-5, 70), st.integers(-5, 70)), max_size=4)

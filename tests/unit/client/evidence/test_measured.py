@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 
-from client.evidence.measured import MeasuredSite, NodeFaithfulness, read_measured, shown, write_measured
-from common.errors import RunError
+from fedtag.client.evidence.measured import (
+    MeasuredSite,
+    NodeFaithfulness,
+    read_measured,
+    shown,
+    write_measured,
+)
+from fedtag.common.errors import RunError
 
 
 def test_what_is_written_is_read(tmp_path: Path, measured_summary: dict[str, Any]) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from client.evidence.narration import TokenLedger, narrate
-from client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
-from client.text.encoder import Encoder
-from client.text.language_model import LanguageModel
-from client.text.summaries import SummaryRequest, prompt_of
+from fedtag.client.evidence.narration import TokenLedger, narrate
+from fedtag.client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
+from fedtag.client.text.encoder import Encoder
+from fedtag.client.text.language_model import LanguageModel
+from fedtag.client.text.summaries import SummaryRequest, prompt_of
 from tests.unit.client.text.conftest import save_tiny_model
 
 TEXTS: dict[str | int, str] = {

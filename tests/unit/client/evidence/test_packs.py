@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client.evidence.account import Account
-from client.evidence.packs import (
+from fedtag.client.evidence.account import Account
+from fedtag.client.evidence.packs import (
     EvidencePack,
     SelectedChunk,
     SelectedNeighbour,
@@ -22,8 +22,8 @@ from client.evidence.packs import (
     write_packs,
     write_whole,
 )
-from client.text.citations import CitedSentence
-from common.errors import DataError, RunError
+from fedtag.client.text.citations import CitedSentence
+from fedtag.common.errors import DataError, RunError
 
 # Every code point, lone surrogates included: JSON lines may bring them into a folder.
 any_text = st.text(st.characters(exclude_categories=()), max_size=20)

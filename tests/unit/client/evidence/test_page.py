@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client.evidence.account import Account
-from client.evidence.measured import MeasuredSite, NodeFaithfulness
-from client.evidence.packs import EvidencePack, NodeId, SelectedChunk, SelectedNeighbour, text_digest
-from client.evidence.page import write_page
-from client.text.citations import CitedSentence
+from fedtag.client.evidence.account import Account
+from fedtag.client.evidence.measured import MeasuredSite, NodeFaithfulness
+from fedtag.client.evidence.packs import EvidencePack, NodeId, SelectedChunk, SelectedNeighbour, text_digest
+from fedtag.client.evidence.page import write_page
+from fedtag.client.text.citations import CitedSentence
 
 VOID = {"meta", "input", "br"}
 

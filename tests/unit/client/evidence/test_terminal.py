@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from client.evidence.account import Account
-from client.evidence.measured import NodeFaithfulness
-from client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
-from client.evidence.terminal import evidence_view
-from client.text.citations import CitedSentence
+from fedtag.client.evidence.account import Account
+from fedtag.client.evidence.measured import NodeFaithfulness
+from fedtag.client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
+from fedtag.client.evidence.terminal import evidence_view
+from fedtag.client.text.citations import CitedSentence
 
 IDS = ("a", 7)
 TEXTS = ("[bold]Not markup[/bold]. [red]x", "Second: words of a neighbour.")

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
-from client.evidence.verification import verify
+from fedtag.client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
+from fedtag.client.evidence.verification import verify
 
 IDS = ("a", "b", "c", "d", 1, "1")
 TEXTS = ("The node itself.", "A neighbour speaks.", "Far away.", "Farther.", "one", "the string one")

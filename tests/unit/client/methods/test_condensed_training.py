@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from client.condense.synthetic import keeping
-from client.condense.synthetic.leak import leak
-from client.condense.synthetic.registry import condense
-from client.session import Session
-from client.site import Site
-from client.state import StateStore
-from common.config import RunConfig
-from common.models.assembly import initial_backbone
-from common.models.parameters import fingerprint, parameters_of
-from common.wire.records import Content, Instruction, Reply, prefixed
+from fedtag.client.condense.synthetic import keeping
+from fedtag.client.condense.synthetic.leak import leak
+from fedtag.client.condense.synthetic.registry import condense
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.client.site.state import StateStore
+from fedtag.common.config import RunConfig
+from fedtag.common.models.assembly import initial_backbone
+from fedtag.common.models.parameters import fingerprint, parameters_of
+from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
 
 Open = Callable[..., Session]
 QUICK = {"condenser.outer-loops": 2, "condenser.inner-loops": 3, "condenser.hidden": 4}

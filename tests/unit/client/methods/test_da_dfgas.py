@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 import torch
 
-from client.methods.da_dfgas.networks import convinces
-from client.methods.da_dfgas.training import logits_of, validation_halves
-from client.methods.registry import client_method
-from client.session import Session
-from client.site import Site
-from common.config import RunConfig
-from common.models.parameters import Parameters, parameters_of
-from common.models.supernet.architecture import Architecture
-from common.models.supernet.discretisation import discretised
-from common.models.supernet.logits import is_architecture
-from common.models.supernet.network import discrete_network, parameter_count, used_names
-from common.models.supernet.supernet import initial_supernet
-from common.wire.records import Content, Instruction, Reply, prefixed
-from server.strategies.weights import parse_statistics
+from fedtag.client.context.session import Session
+from fedtag.client.methods.da_dfgas.networks import convinces
+from fedtag.client.methods.da_dfgas.training import logits_of, validation_halves
+from fedtag.client.methods.registry import client_method
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig
+from fedtag.common.models.parameters import Parameters, parameters_of
+from fedtag.common.models.supernet.architecture import Architecture
+from fedtag.common.models.supernet.discretisation import discretised
+from fedtag.common.models.supernet.logits import is_architecture
+from fedtag.common.models.supernet.network import discrete_network, parameter_count, used_names
+from fedtag.common.models.supernet.supernet import initial_supernet
+from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
+from fedtag.server.strategies.weights import parse_statistics
 
 Open = Callable[..., Session]
 

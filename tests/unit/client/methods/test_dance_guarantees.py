@@ -9,9 +9,9 @@ from entmax import entmax15
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.methods.dance.guarantees import truncation
-from common.ragged import Ragged
-from common.sparse_attention import entmax15_ragged, top_budget
+from fedtag.client.methods.dance.guarantees import truncation
+from fedtag.common.numerics.attention import entmax15_ragged, top_budget
+from fedtag.common.numerics.ragged import Ragged
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(1, 4), st.integers(0, 10_000))

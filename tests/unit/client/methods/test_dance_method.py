@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from client.condense.round_core import due
-from client.session import Session
-from client.site import Site
-from client.state import StateStore
-from common.config import RunConfig
-from common.models.dance import initial_dance_model
-from common.models.parameters import Parameters, fingerprint, parameters_of
-from common.wire.records import Content, Instruction, Reply, prefixed
+from fedtag.client.condense.core.of_round import due
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.client.site.state import StateStore
+from fedtag.common.config import RunConfig
+from fedtag.common.methods.dance.model import initial_dance_model
+from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
+from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
 
 Open = Callable[..., Session]
 

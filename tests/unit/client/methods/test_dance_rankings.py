@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from client.condense.evidence import Texts
-from client.evidence.faithfulness import DENSE, EVIDENCE, RANDOM, SELECTED
-from client.methods.dance.condensation import chosen_views, forward
-from client.methods.dance.local_graph import LocalGraph
-from client.methods.dance.rankings import Rankings, rankings
-from common.config import RunConfig
-from common.graph import Graph
-from common.models.dance import DanceModel, initial_dance_model
+from fedtag.client.evidence.faithfulness import DENSE, EVIDENCE, RANDOM, SELECTED
+from fedtag.client.methods.dance.condensation import chosen_views, forward
+from fedtag.client.methods.dance.evidence import Texts
+from fedtag.client.methods.dance.local_graph import LocalGraph
+from fedtag.client.methods.dance.rankings import Rankings, rankings
+from fedtag.common.config import RunConfig
+from fedtag.common.graph import Graph
+from fedtag.common.methods.dance.model import DanceModel, initial_dance_model
 
 NODES, DIM = 14, 6
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from client.methods.dance.shares import score_shares
-from common.config import RunConfig
-from common.graph import Adjacency, normalised_adjacency
-from common.models.dance import DanceModel, Views, initial_dance_model
+from fedtag.client.methods.dance.shares import score_shares
+from fedtag.common.config import RunConfig
+from fedtag.common.graph import Adjacency, normalised_adjacency
+from fedtag.common.methods.dance.model import DanceModel, Views, initial_dance_model
 
 NODES, DIM, CLASSES = 9, 6, 3
 

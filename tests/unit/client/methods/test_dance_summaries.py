@@ -11,30 +11,30 @@ import numpy as np
 import pytest
 import torch
 
-from client.data.text_graph import TextGraph
-from client.data.writing import write_folder
-from client.evidence.faithfulness import EVIDENCE
-from client.evidence.packs import read_packs
-from client.methods.dance.condensation import chosen_views, forward
-from client.methods.dance.guarantees import guarantees
-from client.methods.dance.local_graph import LocalGraph, local_graph
-from client.methods.dance.masking import MaskedTexts, evidence_path
-from client.methods.dance.measurement import measure
-from client.methods.dance.method import evidence_logits
-from client.methods.dance.prediction import predicted
-from client.prediction.outcome import ReleasedModel
-from client.session import Session
-from client.simulated import simulate_sites
-from client.site import Site
-from client.text.encoder import Encoder
-from client.text.language_model import LanguageModel
-from client.text.summaries import SummaryCache, SummaryRequest, count_prompt_tokens, summarise
-from client.text.summary_vectors import SUMMARY_CACHE
-from common.config import RunConfig
-from common.errors import ConfigError
-from common.models.dance import DanceModel, initial_dance_model
-from common.models.parameters import fingerprint, parameters_of
-from common.wire.records import Content, Instruction, Reply, prefixed
+from fedtag.client.context.session import Session
+from fedtag.client.data.text_graph import TextGraph
+from fedtag.client.data.writing import write_folder
+from fedtag.client.evidence.faithfulness import EVIDENCE
+from fedtag.client.evidence.packs import read_packs
+from fedtag.client.methods.dance.condensation import chosen_views, forward
+from fedtag.client.methods.dance.guarantees import guarantees
+from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
+from fedtag.client.methods.dance.masking import MaskedTexts, evidence_path
+from fedtag.client.methods.dance.measurement import measure
+from fedtag.client.methods.dance.method import evidence_logits
+from fedtag.client.methods.dance.prediction import predicted
+from fedtag.client.prediction.outcome import ReleasedModel
+from fedtag.client.run.simulated import simulate_sites
+from fedtag.client.site.site import Site
+from fedtag.client.text.encoder import Encoder
+from fedtag.client.text.language_model import LanguageModel
+from fedtag.client.text.summaries import SummaryCache, SummaryRequest, count_prompt_tokens, summarise
+from fedtag.client.text.summary_vectors import SUMMARY_CACHE
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError
+from fedtag.common.methods.dance.model import DanceModel, initial_dance_model
+from fedtag.common.models.parameters import fingerprint, parameters_of
+from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
 from tests.unit.client.text.conftest import save_tiny_model
 
 SENTENCES = (

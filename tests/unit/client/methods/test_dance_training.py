@@ -10,19 +10,19 @@ import torch
 from scipy import stats
 from torch.nn import functional
 
-from client.condense.calibration import temperature
-from client.condense.core import Core
-from client.condense.evidence import evidence_vectors
-from client.condense.round_core import choose_core, core_of_round, curriculum_pace
-from client.methods.dance.condensation import Forward, choose_evidence, core_graph, forward, views
-from client.methods.dance.local_graph import LocalGraph, local_graph
-from client.methods.dance.training import CoreLoss, laplace, symmetric_divergence
-from client.session import Session
-from client.site import Site
-from common.config import RunConfig
-from common.graph import Adjacency
-from common.models.dance import DanceModel, Views, initial_dance_model
-from common.randomness import numpy_generator
+from fedtag.client.condense.core.calibration import temperature
+from fedtag.client.condense.core.members import Core
+from fedtag.client.condense.core.of_round import choose_core, core_of_round, curriculum_pace
+from fedtag.client.context.session import Session
+from fedtag.client.methods.dance.condensation import Forward, choose_evidence, core_graph, forward, views
+from fedtag.client.methods.dance.evidence import evidence_vectors
+from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
+from fedtag.client.methods.dance.training import CoreLoss, laplace, symmetric_divergence
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig
+from fedtag.common.graph import Adjacency
+from fedtag.common.methods.dance.model import DanceModel, Views, initial_dance_model
+from fedtag.common.randomness import numpy_generator
 
 Open = Callable[..., tuple[Session, LocalGraph, DanceModel]]
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from client.mailbox import Mailbox
-from client.methods.fedc4.exchange import receive_nodes, send_nodes, send_portraits
-from client.methods.fedc4.memory import Memory
-from client.site import Site
-from client.state import Remembered
-from common.fedc4 import NODES, PORTRAIT
-from common.graph import Graph
-from common.secure.identity import Identity
-from common.secure.letters import PEERS
-from common.settings.methods import FedC4Config
-from common.synthetic.condensed import Condensed
-from common.wire.records import Content, Instruction, Letter
+from fedtag.client.context.messages import Mailbox
+from fedtag.client.methods.fedc4.exchange import receive_nodes, send_nodes, send_portraits
+from fedtag.client.methods.fedc4.memory import Memory
+from fedtag.client.site.site import Site
+from fedtag.client.site.state import Remembered
+from fedtag.common.graph import Graph
+from fedtag.common.methods.fedc4.names import NODES, PORTRAIT
+from fedtag.common.secure.identity import Identity
+from fedtag.common.secure.letters import PEERS
+from fedtag.common.settings.methods import FedC4Config
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.wire.records import Content, Instruction, Letter
 
 NAMES = ("a", "b", "c")
 CORE = 6

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import torch
 
-from client.methods.fedc4.structure import write_structure
-from common.fedc4 import STRUCTURE_FILE
-from common.graph import Graph, normalised_adjacency
-from common.synthetic.condensed import Condensed
+from fedtag.client.methods.fedc4.structure import write_structure
+from fedtag.common.graph import Graph, normalised_adjacency
+from fedtag.common.methods.fedc4.names import STRUCTURE_FILE
+from fedtag.common.synthetic.condensed import Condensed
 
 
 def path_graph(y: list[int]) -> Graph:

@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from client.methods.fedgc.preparation import Prepared, prepared, prepared_by
-from client.methods.fedgc.tuning import fine_tune
-from client.session import Session
-from client.site import Site
-from client.train.classifier import fresh_backbone
-from common.config import RunConfig
-from common.errors import ProtocolError
-from common.fedgc import initial_teacher
-from common.models.backbone import Backbone
-from common.models.parameters import fingerprint, parameters_of
-from common.wire.records import Content, Instruction, prefixed
+from fedtag.client.context.session import Session
+from fedtag.client.methods.fedgc.preparation import Prepared, prepared, prepared_by
+from fedtag.client.methods.fedgc.tuning import fine_tune
+from fedtag.client.site.site import Site
+from fedtag.client.train.classifier import fresh_backbone
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ProtocolError
+from fedtag.common.methods.fedgc.names import initial_teacher
+from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.parameters import fingerprint, parameters_of
+from fedtag.common.wire.records import Content, Instruction, prefixed
 
 STEPS = 6
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from client.data.text_graph import CrossEdges, TextGraph
-from client.methods.fedgc.bundles import Asked, Bundle, Crossings, asked, check_requests
-from common.errors import ConfigError, WireError
+from fedtag.client.data.text_graph import CrossEdges, TextGraph
+from fedtag.client.parts.neighbour_exchange.bundles import Asked, Bundle, Crossings, asked, check_requests
+from fedtag.common.errors import ConfigError, WireError
 
 PEERS = ("b", "c", "d")
 LEAST = 3

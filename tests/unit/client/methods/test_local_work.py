@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from client.session import Session
-from client.site import Site
-from common.config import RunConfig
-from common.models.assembly import initial_backbone
-from common.models.dance import initial_dance_model
-from common.models.parameters import Parameters, parameters_of
-from common.wire.records import Content, Instruction, Reply, prefixed
-from server.strategies.weights import parse_statistics
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig
+from fedtag.common.methods.dance.model import initial_dance_model
+from fedtag.common.models.assembly import initial_backbone
+from fedtag.common.models.parameters import Parameters, parameters_of
+from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
+from fedtag.server.strategies.weights import parse_statistics
 
 Open = Callable[..., Session]
 METHODS = ("fedavg", "centralised", "dance")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from common.graph import Graph
+from fedtag.common.graph import Graph
 
 
 @pytest.fixture

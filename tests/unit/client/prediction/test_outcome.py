@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from client.prediction.outcome import ReleasedModel, load_released
-from common.errors import RunError
-from common.models.parameters import parameters_of
+from fedtag.client.prediction.outcome import ReleasedModel, load_released
+from fedtag.common.errors import RunError
+from fedtag.common.models.parameters import parameters_of
 
 
 def test_the_parameters_become_those_of_the_model() -> None:

@@ -13,12 +13,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.data.text_graph import NONE, TEST, TRAIN, NodeId, TextGraph
-from client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
-from client.prediction import table as module
-from client.prediction.outcome import Prediction
-from client.prediction.table import table_batches, table_schema
-from common.errors import RunError
+from fedtag.client.data.text_graph import NONE, TEST, TRAIN, NodeId, TextGraph
+from fedtag.client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
+from fedtag.client.prediction import table as module
+from fedtag.client.prediction.outcome import Prediction
+from fedtag.client.prediction.table import table_batches, table_schema
+from fedtag.common.errors import RunError
 
 TEXTS = ("naïve 图 one. Two.", "", "three")
 

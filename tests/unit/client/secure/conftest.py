@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from client.secure.member import Member
-from common.secure.block import Block, Plan
-from common.secure.fixed_point import FixedPoint
-from common.secure.identity import Identity, PublicIdentity
-from common.wire.records import Letter
+from fedtag.client.secure.member import Member
+from fedtag.common.secure.block import Block, Plan
+from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.identity import Identity, PublicIdentity
+from fedtag.common.wire.records import Letter
 
 FIXED = FixedPoint(40, 1000.0)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from client.secure.balance import check_balance, checked_weights
-from common.errors import ProtocolError
+from fedtag.client.secure.balance import check_balance, checked_weights
+from fedtag.common.errors import ProtocolError
 
 MEMBERS = ("a", "b", "c", "d")
 

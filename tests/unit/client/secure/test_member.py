@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from client.secure.member import Member
-from common.errors import DivergenceError, ProtocolError
-from common.secure.agreement import public_bytes
-from common.secure.fixed_point import FixedPoint
-from common.secure.masks import Slot, commitment, mask_key, masked, pair_key, self_key
+from fedtag.client.secure.member import Member
+from fedtag.common.errors import DivergenceError, ProtocolError
+from fedtag.common.secure.agreement import public_bytes
+from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.masks import Slot, commitment, mask_key, masked, pair_key, self_key
 
 if TYPE_CHECKING:
     from tests.unit.client.secure.conftest import Sites

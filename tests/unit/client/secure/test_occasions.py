@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from client.secure.balance import parts_digest
-from common.errors import ProtocolError
+from fedtag.client.secure.balance import parts_digest
+from fedtag.common.errors import ProtocolError
 
 if TYPE_CHECKING:
     from tests.unit.client.secure.conftest import Sites

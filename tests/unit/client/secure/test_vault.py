@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from client.secure import vault as vault_module
-from client.secure.vault import VAULT_FILE, Vault
-from common.errors import ProtocolError
+from fedtag.client.secure import vault as vault_module
+from fedtag.client.secure.vault import VAULT_FILE, Vault
+from fedtag.common.errors import ProtocolError
 
 if TYPE_CHECKING:
     from tests.unit.client.secure.conftest import Sites

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client.text.bank import TextBank, bank_from_features, build_bank
-from client.text.cache import TextCache
-from client.text.encoder import Encoder
-from common.errors import ConfigError, DataError
+from fedtag.client.text.bank import TextBank, bank_from_features, build_bank
+from fedtag.client.text.cache import TextCache
+from fedtag.client.text.encoder import Encoder
+from fedtag.common.errors import ConfigError, DataError
 
 LONG = "Graphs carry text on every node. " * 12
 TEXTS = [

@@ -16,9 +16,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.text.cache import EncodedText, TextCache, text_key
-from client.text.store import ContentStore, content_key
-from common.errors import RunError
+from fedtag.client.text.cache import EncodedText, TextCache, text_key
+from fedtag.client.text.store import ContentStore, content_key
+from fedtag.common.errors import RunError
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
@@ -94,7 +94,7 @@ def test_a_process_killed_while_writing_leaves_whole_transactions(tmp_path: Path
     path = tmp_path / "killed.sqlite"
     script = (
         "import sys; from pathlib import Path\n"
-        "from client.text.store import ContentStore, content_key\n"
+        "from fedtag.client.text.store import ContentStore, content_key\n"
         "store = ContentStore(Path(sys.argv[1]), 'text')\n"
         "for n in range(10**6): store.put_many({content_key(n, p): bytes(20000) for p in range(50)})\n"
     )

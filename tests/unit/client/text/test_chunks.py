@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from client.text.chunks import chunk_texts, sentence_spans, without_surrogates
-from client.text.encoder import Encoder
-from common.errors import ConfigError
+from fedtag.client.text.chunks import chunk_texts, sentence_spans, without_surrogates
+from fedtag.client.text.encoder import Encoder
+from fedtag.common.errors import ConfigError
 
 BUNDLED_TOKENIZER = Encoder().tokenizer
 

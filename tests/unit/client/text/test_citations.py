@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.text.citations import (
+from fedtag.client.text.citations import (
     DOUBTFUL,
     UNSUPPORTED,
     CitedSentence,
@@ -19,7 +19,7 @@ from client.text.citations import (
     rendered,
     without_invalid,
 )
-from client.text.encoder import Encoder
+from fedtag.client.text.encoder import Encoder
 
 PASSAGES = ("Honey bees dance to show where food is.", "Ants follow trails of scent to their nest.")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from client.text.encoder import BUNDLED_SHA256, Encoder
-from client.text.weights import bundled_file, folder_revision, verify
-from common.errors import ConfigError, WeightsError
+from fedtag.client.text.encoder import BUNDLED_SHA256, Encoder
+from fedtag.client.text.weights import bundled_file, folder_revision, verify
+from fedtag.common.errors import ConfigError, WeightsError
 
 TEXTS = [
     "Graph neural networks.",
@@ -120,8 +120,8 @@ def test_an_absent_package_is_named() -> None:
 
 def test_an_unknown_id_without_network_is_one_sentence() -> None:
     script = (
-        "from client.text.encoder import Encoder\n"
-        "from common.errors import WeightsError\n"
+        "from fedtag.client.text.encoder import Encoder\n"
+        "from fedtag.common.errors import WeightsError\n"
         "try: Encoder('nobody/no-such-encoder').revision\n"
         "except WeightsError as error: print(error)\n"
     )
@@ -156,7 +156,7 @@ def test_impossible_precisions_are_refused() -> None:
 
 def test_importing_loads_neither_transformers_nor_weights() -> None:
     script = (
-        "import sys, client.text.bank, client.text.summaries\n"
+        "import sys, fedtag.client.text.bank, fedtag.client.text.summaries\n"
         "print([name for name in ('transformers', 'sentence_transformers', 'flwr') if name in sys.modules])"
     )
     result = subprocess.run(

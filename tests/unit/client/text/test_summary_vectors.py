@@ -6,11 +6,11 @@ from pathlib import Path
 
 import torch
 
-from client.text.bank import TextBank
-from client.text.encoder import Encoder
-from client.text.language_model import LanguageModel
-from client.text.summaries import SummaryCache, SummaryRequest, summarise
-from client.text.summary_vectors import SUMMARY_CACHE, summary_vectors, text_requests
+from fedtag.client.text.bank import TextBank
+from fedtag.client.text.encoder import Encoder
+from fedtag.client.text.language_model import LanguageModel
+from fedtag.client.text.summaries import SummaryCache, SummaryRequest, summarise
+from fedtag.client.text.summary_vectors import SUMMARY_CACHE, summary_vectors, text_requests
 
 REQUESTS = [
     SummaryRequest(("Theory", "Biology"), ("Bees dance.", "Ants walk.")),

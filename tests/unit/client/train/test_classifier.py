@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from client.session import Session
-from client.site import Site
-from client.train.classifier import fresh_backbone, local_examples, score_backbone, train_backbone
-from client.train.examples import Examples
-from common.config import RunConfig
-from common.graph import normalised_adjacency
-from common.models.parameters import fingerprint, parameters_of
-from common.synthetic.condensed import Condensed
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.client.train.classifier import fresh_backbone, local_examples, score_backbone, train_backbone
+from fedtag.client.train.examples import Examples
+from fedtag.common.config import RunConfig
+from fedtag.common.graph import normalised_adjacency
+from fedtag.common.models.parameters import fingerprint, parameters_of
+from fedtag.common.synthetic.condensed import Condensed
 
 Open = Callable[..., Session]
 

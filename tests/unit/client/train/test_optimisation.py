@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from client.train.optimisation import (
+from fedtag.client.train.optimisation import (
     clock_limit,
     effective_steps,
     local_epochs,
@@ -172,7 +172,7 @@ def test_no_step_begins_after_the_deadline_but_the_first(
 ) -> None:
     """The clock stands at 100 and every evaluation of the loss takes one second."""
     model, now = Point(), [100.0]
-    monkeypatch.setattr("client.train.optimisation.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("fedtag.client.train.optimisation.time.monotonic", lambda: now[0])
 
     def loss() -> torch.Tensor:
         now[0] += 1
@@ -185,7 +185,7 @@ def test_no_step_begins_after_the_deadline_but_the_first(
 
 
 def test_the_clock_limit_counts_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("client.train.optimisation.time.monotonic", lambda: 50.0)
+    monkeypatch.setattr("fedtag.client.train.optimisation.time.monotonic", lambda: 50.0)
     assert clock_limit(2.5) == 52.5
     assert clock_limit(None) is None
 

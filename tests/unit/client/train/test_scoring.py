@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import torch
 
-from client.train.scoring import score_tensors, subset_tallies
-from common.graph import Graph
+from fedtag.client.train.scoring import score_tensors, subset_tallies
+from fedtag.common.graph import Graph
 
 
 def test_only_validation_and_test_nodes_are_counted_each_on_its_own() -> None:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from client.session import Session
-from client.site import Site
-from client.train.statistics import (
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.client.train.statistics import (
     KEY_DIM,
     attention_norm,
     class_distribution,
@@ -23,9 +23,9 @@ from client.train.statistics import (
     sampled_rows,
     validation_accuracy,
 )
-from common.config import RunConfig
-from common.graph import Graph
-from server.strategies.weights import LARGEST_ATTENTION, parse_statistics
+from fedtag.common.config import RunConfig
+from fedtag.common.graph import Graph
+from fedtag.server.strategies.weights import LARGEST_ATTENTION, parse_statistics
 
 
 def maps(dim: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -139,7 +139,7 @@ def test_statistics_are_json_that_the_server_takes(open_session: Callable[..., S
 def test_the_sample_depends_on_round_and_client(
     open_session: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("client.train.statistics.MOST_SAMPLED", 10)
+    monkeypatch.setattr("fedtag.client.train.statistics.MOST_SAMPLED", 10)
     logits = torch.zeros(60, 3)
 
     def norm(name: str, round_number: int) -> float:

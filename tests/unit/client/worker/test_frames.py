@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.worker.frames import LENGTH, MAX_FRAME_HEADER, Frame, receive, record_frame, record_of, send
-from common.errors import WireError
-from common.wire.serialised import Serialised
+from fedtag.client.worker.frames import (
+    LENGTH,
+    MAX_FRAME_HEADER,
+    Frame,
+    receive,
+    record_frame,
+    record_of,
+    send,
+)
+from fedtag.common.errors import WireError
+from fedtag.common.wire.serialised import Serialised
 
 TEXT = st.text(max_size=20)
 # The parts of a record, which the test puts together: building one inside a strategy runs its type check there.

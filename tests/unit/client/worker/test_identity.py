@@ -6,33 +6,34 @@ from pathlib import Path
 
 import pytest
 
-from client.worker.frames import Frame
-from client.worker.identity import Identity, bundle, code_digest, settings_digest
-from common.errors import WireError
+from fedtag.client.worker.frames import Frame
+from fedtag.client.worker.identity import Identity, code_digest, folders, settings_digest
+from fedtag.common.errors import WireError
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
 
+PLACES = {f"fedtag.{name}": REPOSITORY / name for name in ("client", "common")}
+
+
 def test_the_digest_is_of_the_code_that_runs() -> None:
-    assert bundle() == REPOSITORY
-    assert Identity.own() == Identity(metadata.version("fedtag"), code_digest(REPOSITORY))
+    assert folders() == PLACES
+    assert Identity.own() == Identity(metadata.version("fedtag"), code_digest(PLACES))
 
 
 def test_any_change_of_the_code_changes_the_digest_and_nothing_else(tmp_path: Path) -> None:
-    for package in ("client", "common", "server"):
-        shutil.copytree(REPOSITORY / package, tmp_path / package)
-    before = code_digest(tmp_path)
-    assert before == code_digest(REPOSITORY)
-    (tmp_path / "client" / "page.j2").write_text("not part of a bundle")
-    (tmp_path / "server" / "app.py").write_text("")
-    assert code_digest(tmp_path) == before
+    copies = {name: Path(shutil.copytree(folder, tmp_path / folder.name)) for name, folder in PLACES.items()}
+    before = code_digest(copies)
+    assert before == code_digest(PLACES)
+    (tmp_path / "client" / "page.j2").write_text("no code")
+    assert code_digest(copies) == before
     module = tmp_path / "common" / "graph.py"
     text = module.read_text()
     module.write_text(text + "\n")
-    assert code_digest(tmp_path) != before
+    assert code_digest(copies) != before
     module.write_text(text)
     module.rename(module.with_name("graphs.py"))
-    assert code_digest(tmp_path) != before
+    assert code_digest(copies) != before
 
 
 def test_settings_differ_by_any_value_of_the_run_or_the_site() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from client.worker.errors import WorkerUnavailableError
-from client.worker.place import LONGEST_ADDRESS, check_peer, locked, own_folder, peer_of, place_of
+from fedtag.client.worker.errors import WorkerUnavailableError
+from fedtag.client.worker.place import LONGEST_ADDRESS, check_peer, locked, own_folder, peer_of, place_of
 
 
 def mode_of(path: Path) -> int:

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from client.worker.frames import Frame, receive, record_frame, record_of, send
-from client.worker.handover import ask
-from client.worker.identity import Identity, settings_digest
-from client.worker.place import Place, place_of
-from client.worker.service import Service, listening
-from common.config import RunConfig
-from common.wire.serialised import Serialised
+from fedtag.client.worker.frames import Frame, receive, record_frame, record_of, send
+from fedtag.client.worker.handover import ask
+from fedtag.client.worker.identity import Identity, settings_digest
+from fedtag.client.worker.place import Place, place_of
+from fedtag.client.worker.service import Service, listening
+from fedtag.common.config import RunConfig
+from fedtag.common.wire.serialised import Serialised
 
 RUN_CONFIG = RunConfig.from_flat({"method": "fedavg", "model.hidden": 4, "train.epochs": 1}).to_flat()
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from client.session import Session
-from client.worker.sessions import Sessions
-from common.config import RunConfig
-from common.errors import ConfigError, DataError
-from common.wire.records import Content, Instruction
+from fedtag.client.context.session import Session
+from fedtag.client.worker.sessions import Sessions
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError, DataError
+from fedtag.common.wire.records import Content, Instruction
 
 FLAT = RunConfig.from_flat(
     {"method": "fedavg", "model.hidden": 4, "train.epochs": 1, "device": "cpu"}

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from client.worker.settings import WorkerSettings, worker_settings
-from common.errors import ConfigError
+from fedtag.client.worker.settings import WorkerSettings, worker_settings
+from fedtag.common.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import ProtocolError, QuorumError
-from common.secure.block import Block, Plan
-from common.secure.identity import Identity
-from common.secure.member_keys import MemberKeys
-from common.secure.statement import signers, statement, weights_digest
+from fedtag.common.errors import ProtocolError, QuorumError
+from fedtag.common.secure.block import Block, Plan
+from fedtag.common.secure.identity import Identity
+from fedtag.common.secure.member_keys import MemberKeys
+from fedtag.common.secure.statement import signers, statement, weights_digest
 
 NAMES = ("a", "b", "c", "d")
 KEY = "09" + "00" * 31  # the base point: any agreement works with it

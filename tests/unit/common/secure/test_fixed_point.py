@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import ConfigError, DivergenceError
-from common.secure.fixed_point import FixedPoint
+from fedtag.common.errors import ConfigError, DivergenceError
+from fedtag.common.secure.fixed_point import FixedPoint
 
 FIXED = FixedPoint(40, 16384.0)
 

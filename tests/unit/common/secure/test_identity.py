@@ -8,9 +8,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import ConfigError, ProtocolError
-from common.secure.identity import IDENTITY_FILE, Identity, PublicIdentity
-from common.secure.roster import read_roster, roster_entry
+from fedtag.common.errors import ConfigError, ProtocolError
+from fedtag.common.secure.identity import IDENTITY_FILE, Identity, PublicIdentity
+from fedtag.common.secure.roster import read_roster, roster_entry
 
 
 @pytest.fixture

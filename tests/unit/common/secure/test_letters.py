@@ -9,11 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import ProtocolError, WireError
-from common.secure.canonical import canonical
-from common.secure.identity import Identity
-from common.secure.letters import Stamp, letter_stamp, opened_letter, sealed_letter
-from common.wire.records import Content, Letter
+from fedtag.common.errors import ProtocolError, WireError
+from fedtag.common.secure.canonical import canonical
+from fedtag.common.secure.identity import Identity
+from fedtag.common.secure.letters import Stamp, letter_stamp, opened_letter, sealed_letter
+from fedtag.common.wire.records import Content, Letter
 
 STAMP = Stamp("run", 3, 7)
 SAID = Content({"x": torch.arange(6.0).reshape(2, 3), "ids": torch.tensor([4, 9])}, {"of": [1, "two"]})

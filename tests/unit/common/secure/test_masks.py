@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import ProtocolError
-from common.secure.agreement import agreed_secret, check_exchangeable, derived_key, public_bytes
-from common.secure.canonical import canonical, from_hex
-from common.secure.masks import (
+from fedtag.common.errors import ProtocolError
+from fedtag.common.secure.agreement import agreed_secret, check_exchangeable, derived_key, public_bytes
+from fedtag.common.secure.canonical import canonical, from_hex
+from fedtag.common.secure.masks import (
     PIECE,
     Slot,
     adds,

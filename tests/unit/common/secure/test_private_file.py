@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from common.secure.private_file import create_private, replace_private
+from fedtag.common.secure.private_file import create_private, replace_private
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import ProtocolError
-from common.secure.reconstruction import Reconstruction
-from common.secure.shares import combine_shares, ranks, split_secret, threshold
+from fedtag.common.errors import ProtocolError
+from fedtag.common.secure.reconstruction import Reconstruction
+from fedtag.common.secure.shares import combine_shares, ranks, split_secret, threshold
 
 SECRET = bytes(range(100, 116))
 

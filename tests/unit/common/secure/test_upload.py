@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from common.errors import WireError
-from common.scores import CALIBRATION_BINS
-from common.secure.fixed_point import FixedPoint
-from common.secure.upload import SIZES, Layout
+from fedtag.common.errors import WireError
+from fedtag.common.numerics.scores import CALIBRATION_BINS
+from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.upload import SIZES, Layout
 
 FIXED = FixedPoint(40, 16384.0)
 COARSE = FixedPoint(20, 16384.0)

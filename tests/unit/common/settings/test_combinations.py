@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.config import RunConfig, default_settings
-from common.errors import ConfigError
-from common.robust_rules import fewest_clients
-from common.settings.combinations import (
+from fedtag.common.config import RunConfig, default_settings
+from fedtag.common.errors import ConfigError
+from fedtag.common.numerics.robust_rules import fewest_clients
+from fedtag.common.settings.combinations import (
     HOSTILE_RULES,
     METHODS_WITHOUT_SUMS,
     ROBUST_RULES,

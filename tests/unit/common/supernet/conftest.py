@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from common.graph import Adjacency, normalised_adjacency
+from fedtag.common.graph import Adjacency, normalised_adjacency
 
 Make = Callable[..., Adjacency]
 

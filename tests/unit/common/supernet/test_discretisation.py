@@ -11,15 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.errors import WireError
-from common.graph import Adjacency
-from common.models.supernet.architecture import FALLBACK, Architecture, CellArchitecture, Edge
-from common.models.supernet.discretisation import discretised
-from common.models.supernet.drawing import drawing, table
-from common.models.supernet.logits import is_architecture
-from common.models.supernet.network import always_used, discrete_network, parameter_count, used_names
-from common.models.supernet.space import AGGREGATIONS, INPUTS, LAYERS, ZERO
-from common.models.supernet.supernet import Supernet
+from fedtag.common.errors import WireError
+from fedtag.common.graph import Adjacency
+from fedtag.common.models.supernet.architecture import FALLBACK, Architecture, CellArchitecture, Edge
+from fedtag.common.models.supernet.discretisation import discretised
+from fedtag.common.models.supernet.drawing import drawing, table
+from fedtag.common.models.supernet.logits import is_architecture
+from fedtag.common.models.supernet.network import always_used, discrete_network, parameter_count, used_names
+from fedtag.common.models.supernet.space import AGGREGATIONS, INPUTS, LAYERS, ZERO
+from fedtag.common.models.supernet.supernet import Supernet
 
 Make = Callable[..., Adjacency]
 SURE = 1e4

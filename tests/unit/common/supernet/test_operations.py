@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from common.graph import Adjacency
-from common.models.supernet.activations import FUNCTIONS
-from common.models.supernet.aggregations import aggregate
-from common.models.supernet.filters import FeatureGate, NodeGate
-from common.models.supernet.space import ACTIVATIONS, AGGREGATIONS, ZERO
+from fedtag.common.graph import Adjacency
+from fedtag.common.models.supernet.activations import FUNCTIONS
+from fedtag.common.models.supernet.aggregations import aggregate
+from fedtag.common.models.supernet.filters import FeatureGate, NodeGate
+from fedtag.common.models.supernet.space import ACTIVATIONS, AGGREGATIONS, ZERO
 
 Make = Callable[..., Adjacency]
 KINDS = [kind for kind in AGGREGATIONS if kind != ZERO]

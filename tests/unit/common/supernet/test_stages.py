@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
-from common.config import RunConfig
-from common.models.parameters import parameters_of
-from common.models.supernet.logits import is_architecture
-from common.models.supernet.stages import Stages, architecture_entropy, is_stable
-from common.models.supernet.supernet import initial_supernet
+from fedtag.common.config import RunConfig
+from fedtag.common.models.parameters import parameters_of
+from fedtag.common.models.supernet.logits import is_architecture
+from fedtag.common.models.supernet.stages import Stages, architecture_entropy, is_stable
+from fedtag.common.models.supernet.supernet import initial_supernet
 
 
 def test_each_stage_counts_its_rounds_from_one() -> None:

@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch.func import functional_call
 
-from common.config import RunConfig
-from common.graph import Adjacency
-from common.models.parameters import fingerprint, parameters_of
-from common.models.supernet.activations import FUNCTIONS
-from common.models.supernet.aggregations import aggregate
-from common.models.supernet.cell import Cell, edge_name
-from common.models.supernet.logits import CellLogits, cell_logits, is_architecture, layer_weights
-from common.models.supernet.space import ACTIVATIONS, AGGREGATIONS, FILTERS, LAYERS, ZERO
-from common.models.supernet.supernet import Supernet, initial_supernet
+from fedtag.common.config import RunConfig
+from fedtag.common.graph import Adjacency
+from fedtag.common.models.parameters import fingerprint, parameters_of
+from fedtag.common.models.supernet.activations import FUNCTIONS
+from fedtag.common.models.supernet.aggregations import aggregate
+from fedtag.common.models.supernet.cell import Cell, edge_name
+from fedtag.common.models.supernet.logits import CellLogits, cell_logits, is_architecture, layer_weights
+from fedtag.common.models.supernet.space import ACTIVATIONS, AGGREGATIONS, FILTERS, LAYERS, ZERO
+from fedtag.common.models.supernet.supernet import Supernet, initial_supernet
 
 Make = Callable[..., Adjacency]
 SURE = 1e4

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from common.errors import WireError
-from common.synthetic.condensed import Condensed
+from fedtag.common.errors import WireError
+from fedtag.common.synthetic.condensed import Condensed
 
 NODES, DIM, CLASSES = 4, 3, 2
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from common.errors import DivergenceError
-from common.synthetic.adjacency import normalised_links
-from common.synthetic.fitting import fitted
-from common.synthetic.gradients import (
+from fedtag.common.errors import DivergenceError
+from fedtag.common.synthetic.adjacency import normalised_links
+from fedtag.common.synthetic.fitting import fitted
+from fedtag.common.synthetic.gradients import (
     Batch,
     MatchingModel,
     Weights,
@@ -21,7 +21,7 @@ from common.synthetic.gradients import (
     logits,
     mean_gradients,
 )
-from common.synthetic.matching import Distance, gradient_distance
+from fedtag.common.synthetic.matching import Distance, gradient_distance
 
 CORE, DIM, HIDDEN, CLASSES = 9, 4, 5, 3
 MODELS: list[MatchingModel] = ["gcn", "sgc"]

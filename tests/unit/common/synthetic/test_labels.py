@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.synthetic.labels import class_counts, condensed_labels, condensed_size
+from fedtag.common.synthetic.labels import class_counts, condensed_labels, condensed_size
 
 
 @pytest.mark.parametrize("seed", range(200))

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from common.errors import DivergenceError
-from common.synthetic.adjacency import link_network
-from common.synthetic.gradients import Batch, Weights, class_gradients, initial_weights
-from common.synthetic.learner import Learner, Pace
-from common.synthetic.matching import Distance
+from fedtag.common.errors import DivergenceError
+from fedtag.common.synthetic.adjacency import link_network
+from fedtag.common.synthetic.gradients import Batch, Weights, class_gradients, initial_weights
+from fedtag.common.synthetic.learner import Learner, Pace
+from fedtag.common.synthetic.matching import Distance
 
 CORE, DIM, HIDDEN, CLASSES = 6, 4, 5, 3
 Y = torch.tensor([0, 0, 1, 1, 2, 2])

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import torch
 
-from common.graph import normalised_adjacency
-from common.synthetic.adjacency import link_network, listed, normalised_links, thresholded
-from common.synthetic.condensed import Condensed
-from common.synthetic.initial import gaussian_features, moments
+from fedtag.common.graph import normalised_adjacency
+from fedtag.common.synthetic.adjacency import link_network, listed, normalised_links, thresholded
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.synthetic.initial import gaussian_features, moments
 
 
 def test_links_are_the_symmetrised_perceptron_of_every_pair() -> None:

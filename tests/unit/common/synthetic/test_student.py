@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from common.errors import DivergenceError
-from common.models.parameters import fingerprint, parameters_of
-from common.settings.sections import ModelConfig
-from common.synthetic.condensed import Condensed
-from common.synthetic.student import student
+from fedtag.common.errors import DivergenceError
+from fedtag.common.models.parameters import fingerprint, parameters_of
+from fedtag.common.settings.sections import ModelConfig
+from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.synthetic.student import student
 
 SHAPE = ModelConfig(hidden=8)
 

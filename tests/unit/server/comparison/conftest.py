@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from server.comparison.results import Comparison, Result, Row
-from server.tracking.rows import RoundRow, Summary
+from fedtag.server.comparison.results import Comparison, Result, Row
+from fedtag.server.tracking.rows import RoundRow, Summary
 
 Scores = Mapping[str, Sequence[float | None]]
 

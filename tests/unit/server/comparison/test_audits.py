@@ -13,12 +13,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from server.comparison.audit_plots import audit_png, audit_svg
-from server.comparison.audit_tables import audit_csv, audit_headings
-from server.comparison.audits import Attacked, audit_lines, kinds
-from server.comparison.page import render_comparison
-from server.comparison.results import Comparison, Row
-from server.comparison.tables import markdown
+from fedtag.server.comparison.audit_plots import audit_png, audit_svg
+from fedtag.server.comparison.audit_tables import audit_csv, audit_headings
+from fedtag.server.comparison.audits import Attacked, audit_lines, kinds
+from fedtag.server.comparison.page import render_comparison
+from fedtag.server.comparison.results import Comparison, Row
+from fedtag.server.comparison.tables import markdown
 from tests.unit.server.comparison.test_page import Texts
 from tests.unit.server.comparison.test_tables import table
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.comparison.convergence import arrival, curve
-from server.tracking.rows import RoundRow
+from fedtag.server.comparison.convergence import arrival, curve
+from fedtag.server.tracking.rows import RoundRow
 
 
 def run(vals: Sequence[float | None], tests: Sequence[float | None] = ()) -> list[RoundRow]:

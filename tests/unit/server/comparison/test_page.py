@@ -12,9 +12,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from server.comparison.page import render_comparison
-from server.comparison.plots import convergence_png, curve_lines, score_png, score_svg, time_png
-from server.comparison.results import Comparison, Row
+from fedtag.server.comparison.page import render_comparison
+from fedtag.server.comparison.plots import convergence_png, curve_lines, score_png, score_svg, time_png
+from fedtag.server.comparison.results import Comparison, Row
 
 Compared = Callable[..., Comparison]
 AXIS = "dance.one-hop-budget"

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from server.comparison.statistics import Difference, Spread, paired_difference, spread
+from fedtag.server.comparison.statistics import Difference, Spread, paired_difference, spread
 
 fractions = st.floats(0, 1, allow_subnormal=False)
 

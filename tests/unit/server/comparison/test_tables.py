@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 from scipy import stats
 
-from server.comparison.results import Comparison
-from server.comparison.tables import (
+from fedtag.server.comparison.results import Comparison
+from fedtag.server.comparison.tables import (
     convergence_csv,
     costs_csv,
     costs_markdown,

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 import torch
 
-from common.config import RunConfig
-from common.errors import ConfigError
-from common.models.supernet.architecture import FALLBACK, Architecture
-from common.models.supernet.discretisation import discretised
-from common.models.supernet.logits import is_architecture
-from common.models.supernet.network import used_names
-from common.secure.phases import USE
-from common.wire.records import Content, Reply
-from server.methods.da_dfgas import METHOD, lags, smoothing
-from server.methods.fedavg import TRAIN
-from server.methods.registry import Aggregate, Agreement, Phase, ServerState
-from server.strategies.aggregation import Aggregation
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError
+from fedtag.common.models.supernet.architecture import FALLBACK, Architecture
+from fedtag.common.models.supernet.discretisation import discretised
+from fedtag.common.models.supernet.logits import is_architecture
+from fedtag.common.models.supernet.network import used_names
+from fedtag.common.secure.phases import USE
+from fedtag.common.wire.records import Content, Reply
+from fedtag.server.methods.da_dfgas import METHOD, lags, smoothing
+from fedtag.server.methods.fedavg import TRAIN
+from fedtag.server.methods.registry import Aggregate, Agreement, Phase, ServerState
+from fedtag.server.strategies.aggregation import Aggregation
 
 AGREEMENT = Agreement(("a", "b", "c"), 5, "features.npy")
 

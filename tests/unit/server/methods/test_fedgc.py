@@ -11,15 +11,25 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from common.config import RunConfig
-from common.errors import ConfigError
-from common.fedgc import COUNTS, FEATURES, GRADIENT, LABELLED, NODES, SQUARES, TEACHER, TRAINED, UNIT
-from common.models.parameters import parameters_of
-from common.synthetic.gradients import initial_weights
-from common.wire.records import Content, Reply
-from server.methods.fedgc import METHOD
-from server.methods.fedgc.condensation import Sums, as_it_stands, begun, moved, taught
-from server.methods.registry import Aggregate, Agreement, ServerState
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError
+from fedtag.common.methods.fedgc.names import (
+    COUNTS,
+    FEATURES,
+    GRADIENT,
+    LABELLED,
+    NODES,
+    SQUARES,
+    TEACHER,
+    TRAINED,
+    UNIT,
+)
+from fedtag.common.models.parameters import parameters_of
+from fedtag.common.synthetic.gradients import initial_weights
+from fedtag.common.wire.records import Content, Reply
+from fedtag.server.methods.fedgc import METHOD
+from fedtag.server.methods.fedgc.condensation import Sums, as_it_stands, begun, moved, taught
+from fedtag.server.methods.registry import Aggregate, Agreement, ServerState
 
 CLASSES, DIM, HIDDEN = 3, 4, 5
 AGREEMENT = Agreement(("a", "b", "c"), DIM, "features.npy")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from common.randomness import numpy_generator
-from server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary, best_round
-from server.tracking.run_directory import RunDirectory
+from fedtag.common.randomness import numpy_generator
+from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary, best_round
+from fedtag.server.tracking.run_directory import RunDirectory
 
 CLIENTS = ("charité", "hospital-north", "hospital-south", "مستشفى", "university-clinic-of-the-lower-rhine")
 BINS = [

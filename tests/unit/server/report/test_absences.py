@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from server.report.absences import MOST_SHOWN, absences, without_training
-from server.tracking.rows import ClientRow
+from fedtag.server.report.absences import MOST_SHOWN, absences, without_training
+from fedtag.server.tracking.rows import ClientRow
 
 
 def row(number: int, client: str, failed: str | None, weight: float | None = None) -> ClientRow:

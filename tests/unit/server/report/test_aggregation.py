@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from server.report.page import render_report
-from server.report.run_view import view_run
-from server.tracking.rows import ClientRow, Disclosure
-from server.tracking.run_directory import RunDirectory
+from fedtag.server.report.page import render_report
+from fedtag.server.report.run_view import view_run
+from fedtag.server.tracking.rows import ClientRow, Disclosure
+from fedtag.server.tracking.run_directory import RunDirectory
 
 Make = Callable[..., RunDirectory]
 

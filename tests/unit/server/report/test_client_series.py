@@ -7,8 +7,14 @@ import re
 import numpy as np
 import pytest
 
-from server.report.client_series import LINES_SHOWN, ClientSeries, client_series, quartiles, series_chart
-from server.tracking.rows import ClientRow
+from fedtag.server.report.client_series import (
+    LINES_SHOWN,
+    ClientSeries,
+    client_series,
+    quartiles,
+    series_chart,
+)
+from fedtag.server.tracking.rows import ClientRow
 
 
 def row(number: int, client: str, weight: float | None) -> ClientRow:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from common.errors import RunError
-from server.report.faithfulness import view_faithfulness
-from server.report.page import write_report
-from server.tracking.run_directory import RunDirectory
+from fedtag.common.errors import RunError
+from fedtag.server.report.faithfulness import view_faithfulness
+from fedtag.server.report.page import write_report
+from fedtag.server.tracking.run_directory import RunDirectory
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import RunError
-from server.report.page import named, write_report
-from server.report.phases import distinguishable
-from server.report.wording import duration, percent, size, spans
-from server.tracking.rows import ClientRow
-from server.tracking.run_directory import RunDirectory
+from fedtag.common.errors import RunError
+from fedtag.server.report.page import named, write_report
+from fedtag.server.report.phases import distinguishable
+from fedtag.server.report.wording import duration, percent, size, spans
+from fedtag.server.tracking.rows import ClientRow
+from fedtag.server.tracking.run_directory import RunDirectory
 
 Make = Callable[..., RunDirectory]
 VOID = {"meta", "line", "path", "use", "rect", "stop", "br", "input", "img"}

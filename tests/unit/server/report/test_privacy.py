@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from common.errors import RunError
-from server.report.page import write_report
-from server.report.privacy import privacy_charts, view_privacy
-from server.report.privacy_words import (
+from fedtag.common.errors import RunError
+from fedtag.common.wording.privacy import (
     attack_rows,
     conclusions,
     control_sentences,
@@ -22,8 +20,10 @@ from server.report.privacy_words import (
     strongest,
     verdict,
 )
-from server.tracking.model_card import model_card
-from server.tracking.run_directory import RunDirectory
+from fedtag.server.report.page import write_report
+from fedtag.server.report.privacy import privacy_charts, view_privacy
+from fedtag.server.tracking.model_card import model_card
+from fedtag.server.tracking.run_directory import RunDirectory
 
 PROMISES = re.compile(
     r"\b(safe|safely|secure|anonymous|harmless|protected|no risk|cannot leak)\b", re.IGNORECASE

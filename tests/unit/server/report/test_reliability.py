@@ -9,13 +9,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from common.errors import RunError
-from common.scores import CALIBRATION_BINS, ReliabilityBin
-from server.report.page import render_report
-from server.report.reliability import Curve, reliability_chart, reliability_plot
-from server.report.run_view import view_run
-from server.tracking.reliability import read_bins
-from server.tracking.run_directory import RunDirectory
+from fedtag.common.errors import RunError
+from fedtag.common.numerics.scores import CALIBRATION_BINS, ReliabilityBin
+from fedtag.server.report.page import render_report
+from fedtag.server.report.reliability import Curve, reliability_chart, reliability_plot
+from fedtag.server.report.run_view import view_run
+from fedtag.server.tracking.reliability import read_bins
+from fedtag.server.tracking.run_directory import RunDirectory
 
 Make = Callable[..., RunDirectory]
 

@@ -14,9 +14,9 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import ConfigError
-from common.noise import share_of_noise
-from server.strategies.accounting import (
+from fedtag.common.errors import ConfigError
+from fedtag.common.numerics.noise import share_of_noise
+from fedtag.server.strategies.accounting import (
     PrivacySpent,
     distributed_sensitivity,
     epsilon,

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from common.clipping import l2_norm
-from common.config import RunConfig
-from server.strategies.aggregation import NOTHING, Aggregation, masked_mean
-from server.strategies.weights import ClientStatistics
+from fedtag.common.config import RunConfig
+from fedtag.common.numerics.clipping import l2_norm
+from fedtag.server.strategies.aggregation import NOTHING, Aggregation, masked_mean
+from fedtag.server.strategies.weights import ClientStatistics
 
 Updates = dict[str, dict[str, Tensor]]
 

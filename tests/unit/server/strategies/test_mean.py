@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.strategies.mean import running_average, weighted_mean
+from fedtag.server.strategies.mean import running_average, weighted_mean
 
 
 def updates(clients: int, seed: int) -> dict[str, dict[str, torch.Tensor]]:

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.config import RunConfig
-from server.strategies.mean import weighted_mean
-from server.strategies.normalisation import fednova, largest_normaliser, scaled
+from fedtag.common.config import RunConfig
+from fedtag.server.strategies.mean import weighted_mean
+from fedtag.server.strategies.normalisation import fednova, largest_normaliser, scaled
 
 FACTORS = st.dictionaries(
     st.text("abc", min_size=1, max_size=2),

@@ -10,9 +10,9 @@ from flwr.serverapp.strategy import FedAdagrad, FedAdam, FedAvgM, FedYogi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.errors import ConfigError
-from server.strategies.flower import aggregated, array_record, float64_arrays
-from server.strategies.optimisers import server_step
+from fedtag.common.errors import ConfigError
+from fedtag.server.strategies.flower import aggregated, array_record, float64_arrays
+from fedtag.server.strategies.optimisers import server_step
 
 SHAPES = {"w": (3, 2), "scale": (), "b": (4,)}
 KINDS = ("momentum", "adam", "yogi", "adagrad")

@@ -13,9 +13,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from common.errors import ConfigError
-from common.robust_rules import fewest_clients
-from server.strategies.rules import combine_by_rule
+from fedtag.common.errors import ConfigError
+from fedtag.common.numerics.robust_rules import fewest_clients
+from fedtag.server.strategies.rules import combine_by_rule
 
 SHAPES = {"w": (3, 4), "scale": (), "bias": (5,), "empty": (0, 2)}
 RULES = ("median", "trimmed-mean", "krum", "multi-krum", "bulyan")

@@ -9,14 +9,14 @@ import pytest
 from Crypto.Cipher import AES
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from common.errors import FedtagError, ProtocolError, QuorumError
-from common.secure.agreement import public_bytes
-from common.secure.block import Block
-from common.secure.fixed_point import FixedPoint
-from common.secure.identity import PublicIdentity
-from common.secure.masks import commitment, mask_key, pair_key, self_key
-from common.secure.shares import split_secret
-from server.strategies.secure import open_sum
+from fedtag.common.errors import FedtagError, ProtocolError, QuorumError
+from fedtag.common.secure.agreement import public_bytes
+from fedtag.common.secure.block import Block
+from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.identity import PublicIdentity
+from fedtag.common.secure.masks import commitment, mask_key, pair_key, self_key
+from fedtag.common.secure.shares import split_secret
+from fedtag.server.strategies.secure import open_sum
 
 FIXED = FixedPoint(40, 1000.0)
 SIZE = 300

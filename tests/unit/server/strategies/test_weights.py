@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import entropy
 
-from common.errors import WireError
-from server.strategies.weights import (
+from fedtag.common.errors import WireError
+from fedtag.server.strategies.weights import (
     LARGEST_ATTENTION,
     ClientStatistics,
     assessments,

@@ -7,12 +7,12 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from common.config import RunConfig
-from common.errors import RunError
-from common.fedgc import initial_teacher
-from common.models.parameters import parameters_of
-from common.wire.records import prefixed
-from server.tracking.condensed_release import (
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import RunError
+from fedtag.common.methods.fedgc.names import initial_teacher
+from fedtag.common.models.parameters import parameters_of
+from fedtag.common.wire.records import prefixed
+from fedtag.server.tracking.condensed_release import (
     FILE,
     GRAPH,
     HEADER,
@@ -22,7 +22,7 @@ from server.tracking.condensed_release import (
     read_condensed,
     write_condensed,
 )
-from server.tracking.release import released_settings
+from fedtag.server.tracking.release import released_settings
 from tests.unit.common.synthetic.test_condensed import CLASSES, DIM, sound
 
 CONFIG = RunConfig.from_flat({"method": "fedgc", "model.hidden": 5})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from server.tracking.disclosure_table import disclosure_totals
-from server.tracking.rows import Disclosure
+from fedtag.server.tracking.disclosure_table import disclosure_totals
+from fedtag.server.tracking.rows import Disclosure
 
 
 def test_rounds_are_counted_once_and_directions_stay_apart() -> None:

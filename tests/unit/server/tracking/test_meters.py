@@ -9,10 +9,10 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from common.errors import ConfigError
-from deploy.ports import free_ports
-from server.tracking.meters import Meters, exposed_meters, metrics_address
-from server.tracking.rows import RoundRow
+from fedtag.common.errors import ConfigError
+from fedtag.deploy.federation.ports import free_ports
+from fedtag.server.tracking.meters import Meters, exposed_meters, metrics_address
+from fedtag.server.tracking.rows import RoundRow
 
 
 def scraped(port: int) -> dict[tuple[str, str], float]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from server.tracking.disclosure_table import disclosure_totals, listed
-from server.tracking.markdown import cell
-from server.tracking.model_card import model_card, write_model_card
-from server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary
-from server.tracking.run_directory import RunDirectory
+from fedtag.server.tracking.disclosure_table import disclosure_totals, listed
+from fedtag.server.tracking.markdown import cell
+from fedtag.server.tracking.model_card import model_card, write_model_card
+from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary
+from fedtag.server.tracking.run_directory import RunDirectory
 
 
 def finished_run(path: Path, client: str) -> RunDirectory:

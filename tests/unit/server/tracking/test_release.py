@@ -12,11 +12,11 @@ import pytest
 import safetensors.torch
 import torch
 
-from common.config import RunConfig
-from common.errors import RunError
-from common.models.parameters import fingerprint
-from server.tracking.release import card_digest, read_release, released_settings
-from server.tracking.run_directory import RunDirectory
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import RunError
+from fedtag.common.models.parameters import fingerprint
+from fedtag.server.tracking.release import card_digest, read_release, released_settings
+from fedtag.server.tracking.run_directory import RunDirectory
 
 PARAMETERS = {"w": torch.arange(6.0).reshape(2, 3), "b": torch.zeros(2)}
 CONFIG = RunConfig.from_flat(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import RunError
-from server.tracking.rows import (
+from fedtag.common.errors import RunError
+from fedtag.server.tracking.rows import (
     ClientRow,
     Disclosure,
     RoundRow,

@@ -14,10 +14,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.errors import RunError
-from server.tracking import durable_files
-from server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary
-from server.tracking.run_directory import CLIENTS, DISCLOSURES, METRICS, SUMMARY, RunDirectory
+from fedtag.common.errors import RunError
+from fedtag.server.tracking import durable_files
+from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary
+from fedtag.server.tracking.run_directory import CLIENTS, DISCLOSURES, METRICS, SUMMARY, RunDirectory
 
 
 def round_row(number: int) -> RoundRow:

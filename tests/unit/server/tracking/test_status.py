@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import RunError
-from server.tracking.status import STATUS, ClientStatus, RunStatus, moment, read_status, write_status
+from fedtag.common.errors import RunError
+from fedtag.server.tracking.status import STATUS, ClientStatus, RunStatus, moment, read_status, write_status
 
 
 def status() -> RunStatus:

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from server.tracking.rows import RoundRow
-from server.tracking.tensorboard import ScalarLog
+from fedtag.server.tracking.rows import RoundRow
+from fedtag.server.tracking.tensorboard import ScalarLog
 
 READER = """
 import json, sys
@@ -41,7 +41,7 @@ def test_tensorboard_reads_the_scalars_and_forgets_what_a_resume_repeats(tmp_pat
 
 def test_opening_a_log_imports_neither_torch_nor_tensorflow(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from server.tracking.tensorboard import ScalarLog; "
+        "import sys; from pathlib import Path; from fedtag.server.tracking.tensorboard import ScalarLog; "
         "ScalarLog(Path(sys.argv[1])).close(); assert not {'torch', 'tensorflow'} & set(sys.modules)"
     )
     root = Path(__file__).resolve().parents[4]

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from common.graph import Graph
-from common.settings.methods import CondenserConfig
+from fedtag.common.graph import Graph
+from fedtag.common.settings.methods import CondenserConfig
 
 CLASSES = 3
 

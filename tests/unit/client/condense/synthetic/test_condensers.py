@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from client.condense.synthetic.leak import leak
-from client.condense.synthetic.registry import CONDENSERS, Condensed, condense
-from common.errors import ConfigError
-from common.graph import Graph
-from common.settings.combinations import COPYING_CONDENSERS
-from common.settings.methods import CondenserConfig
-from common.synthetic.labels import class_counts
+from fedtag.client.condense.synthetic.leak import leak
+from fedtag.client.condense.synthetic.registry import CONDENSERS, Condensed, condense
+from fedtag.common.errors import ConfigError
+from fedtag.common.graph import Graph
+from fedtag.common.settings.combinations import COPYING_CONDENSERS
+from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.synthetic.labels import class_counts
 
 Graphs = Callable[..., Graph]
 LEARNED = ["gcond", "gcond-x", "doscond", "sfgc"]
@@ -124,7 +124,7 @@ def test_learning_teaches_more_than_the_features_it_begins_with(
     condenser: str, graph_of: Graphs, quick: CondenserConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores: list[tuple[float, float]] = []
-    from client.condense.synthetic.validation import Validation
+    from fedtag.client.condense.synthetic.validation import Validation
 
     score = Validation._score
 

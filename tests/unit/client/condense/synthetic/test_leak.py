@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.condense.synthetic import leak as module
-from client.condense.synthetic.leak import Leak, leak
+from fedtag.client.condense.synthetic import leak as module
+from fedtag.client.condense.synthetic.leak import Leak, leak
 
 
 @given(st.integers(0, 2**31), st.integers(1, 7), st.integers(1, 12), st.floats(0.01, 3))

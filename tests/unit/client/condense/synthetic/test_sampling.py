@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import torch
 
-from client.condense.synthetic.sampling import ClassSampler, whole_batch
-from common.graph import Graph
-from common.synthetic.gradients import class_gradients, initial_weights
+from fedtag.client.condense.synthetic.sampling import ClassSampler, whole_batch
+from fedtag.common.graph import Graph
+from fedtag.common.synthetic.gradients import class_gradients, initial_weights
 
 Graphs = Callable[..., Graph]
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional
 
-from client.condense.synthetic.sampling import whole_batch
-from client.condense.synthetic.sfgc import relative_distance, trajectory, walked
-from common.graph import Graph
-from common.synthetic.gradients import Batch, initial_weights
+from fedtag.client.condense.synthetic.sampling import whole_batch
+from fedtag.client.condense.synthetic.sfgc import relative_distance, trajectory, walked
+from fedtag.common.graph import Graph
+from fedtag.common.synthetic.gradients import Batch, initial_weights
 
 
 def test_an_expert_walks_by_gradient_descent_on_the_real_graph(graph_of: Callable[..., Graph]) -> None:

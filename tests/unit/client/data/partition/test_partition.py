@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client.data.folder import read_folder
-from client.data.partition import PARTITIONERS, partition
-from common.errors import ConfigError, DataError
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.partition import PARTITIONERS, partition
+from fedtag.common.errors import ConfigError, DataError
 
 
 def cut_weight(graph, parts):

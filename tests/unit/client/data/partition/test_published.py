@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from client.data.folder import read_folder
-from client.data.partition import partition
-from client.data.partition.published import read_published, with_published_split
-from client.data.sources import load_source
-from client.data.text_graph import NONE, TEST, TRAIN, VAL
-from common.errors import ConfigError, DataError
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.partition import partition
+from fedtag.client.data.partition.published import read_published, with_published_split
+from fedtag.client.data.sources import load_source
+from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL
+from fedtag.common.errors import ConfigError, DataError
 
 
 @pytest.fixture

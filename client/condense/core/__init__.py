@@ -1,0 +1,1 @@
+"""The core of a graph: its most telling real nodes, chosen anew by the received model."""

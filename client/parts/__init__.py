@@ -1,0 +1,1 @@
+"""Parts on the side of an institution."""

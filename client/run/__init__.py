@@ -1,0 +1,1 @@
+"""Carrying out one instruction: what comes in, what may leave."""

@@ -1,0 +1,205 @@
+"""What a site lets out of its update: clipped, noised, weighed and masked, as the settings and the site demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from fedtag.client.secure.member import Member
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ProtocolError
+from fedtag.common.models.parameters import fingerprint, moved_by_steps
+from fedtag.common.numerics.clipping import clipped
+from fedtag.common.numerics.noise import entropy_generator, gaussian, share_of_noise
+from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.identity import Identity
+from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
+from fedtag.common.secure.roster import read_roster
+from fedtag.common.secure.upload import MASKED, SIZES, UNREAD, VECTOR, Layout
+from fedtag.common.wire.records import Content, Instruction, prefixed
+
+if TYPE_CHECKING:
+    from fedtag.client.context.session import Session
+    from fedtag.client.site.site import Site
+
+# In a hidden run these stay with the site; sums of them go under the masks.
+HIDDEN_VALUES = ("sizes", "training", "condensation", "statistics", "tokens")
+
+
+def site_member(site: Site, config: RunConfig, run: str) -> Member:
+    """The site in the secure sums of a run."""
+    privacy = config.privacy
+    return Member(
+        site.name,
+        run,
+        site.secrets,
+        Identity.at(site.keys),
+        read_roster(site.roster) if site.roster is not None else None,
+        FixedPoint(privacy.scale_bits, privacy.limit),
+        privacy.largest_weight,
+    )
+
+
+def answered(instruction: Instruction, session: Session) -> Content:
+    """The answer to an exchange that carries no part of a method: keys, or the protocol of secure summation.
+
+    Raises:
+        ProtocolError: the request breaks the protocol.
+    """
+    member = site_member(session.site, session.config, instruction.run)
+    phase, request = instruction.phase, instruction.content.values.get(instruction.phase)
+    if phase == KEYS:
+        # A sum in which one site alone has an update must be known before it is opened.
+        trains = bool(session.local_graph.train_mask.any())
+        hidden = session.config.privacy.hide_statistics
+        told = {"trains": trains} if hidden else {"sizes": session.sizes}
+        return Content({}, {KEYS: member.keys(), **told})
+    if not session.config.privacy.secure_aggregation:
+        raise ProtocolError("this run has no secure aggregation: set privacy.secure-aggregation = true")
+    if phase == SHARES:
+        published, letters = member.set_up(request)
+        return Content({}, {SHARES: published}, letters)
+    if phase == SIGN:
+        return Content({}, {SIGN: member.sign(request)})
+    if phase == UNMASK:
+        return Content({}, {UNMASK: member.release(request)})
+    raise ProtocolError(f"exchange '{phase}' is unknown here: install the same fedtag")
+
+
+def guarded(content: Content, instruction: Instruction, session: Session) -> Content:
+    """A method's contribution as it may leave the site.
+
+    Without privacy settings it is what it was. Scores and the like stay with the site where they are to be
+    hidden and no sum was asked for. With central differential privacy its update is clipped. Under
+    secure aggregation it becomes one masked vector, in which a site without an update has zeros, and one with some of
+    the tensors only has zeros in place of the others: nothing but sums says who has which.
+
+    Raises:
+        ProtocolError: an update was asked for in clear, against the settings of the run or those of the site,
+            which has a roster; or the request breaks the protocol.
+        DivergenceError: a coordinate is not finite or beyond the limit.
+    """
+    config, site = session.config, session.site
+    update = content.section("update")
+    request = instruction.content.values.get("sum")
+    if request is None:
+        if update and (site.roster is not None or config.privacy.secure_aggregation):
+            why = "has a roster" if site.roster is not None else "was promised secure aggregation"
+            raise ProtocolError(
+                f"{site.name} {why}, so its updates leave under masks only: "
+                "set privacy.secure-aggregation = true, and privacy.roster = true where sites have rosters"
+            )
+        if config.privacy.hide_statistics:
+            return _without_statistics(content)
+        if config.privacy.dp.mode == "central" and update:
+            bounded, _ = clipped(update, config.privacy.dp.clip)
+            return Content(
+                {**content.tensors, **prefixed("update", bounded)}, content.values, content.letters
+            )
+        return content
+    return _masked(content, request, instruction, session)
+
+
+def _masked(content: Content, request: Any, instruction: Instruction, session: Session) -> Content:
+    config = session.config
+    if not isinstance(request, dict) or request.keys() - {"join"} != {"index", "layout", "weights"}:
+        raise ProtocolError(
+            "a request to upload has index, layout and weights; the server needs the same fedtag"
+        )
+    member = site_member(session.site, config, instruction.run)
+    unread: tuple[str, ...] = ()
+    if "join" in request:
+        shares = [letter for letter in instruction.content.letters if letter.kind == SHARES]
+        unread = member.join(request["join"], shares)
+    layout, weights = Layout.from_json(request["layout"]), request["weights"]
+    training = content.values.get("training") or {}
+    weight = _own_weight(weights, session.site.name)
+    own = content.section("update")
+    if layout.update:
+        update, scalars = weighed(
+            own, weight, training.get("normaliser", 0.0), layout, config, member.threshold
+        )
+        takes_part = scalars[1] > 0
+    else:
+        update, scalars, takes_part = {}, (0.0, 0.0), weight > 0
+    hidden = config.privacy.hide_statistics
+    scores = content.section("scores")
+    vector = layout.vector(
+        update,
+        scalars,
+        {name: session.sizes[name] for name in SIZES} if hidden else None,
+        training.get("loss") if hidden else None,
+        scores if hidden else None,
+        own.keys() if takes_part else (),
+    )
+    with session.timed("mask"):
+        masked = member.mask(
+            request["index"],
+            vector,
+            weights,
+            f"round {instruction.round}, {instruction.phase}",
+            fingerprint(instruction.content.section("model")),
+        )
+    upload = {f"{MASKED}/{VECTOR}": torch.from_numpy(masked.view("int64"))}
+    told = {**content.values, UNREAD: list(unread)} if unread else content.values
+    open_content = Content({**upload, **prefixed("scores", scores)}, told, content.letters)
+    return _without_statistics(open_content) if hidden else open_content
+
+
+def _own_weight(weights: Any, name: str) -> float:
+    """The site's weight in a table that anybody may have written; the member checks the whole of it."""
+    own = weights.get(name) if isinstance(weights, dict) else None
+    if isinstance(own, bool) or not isinstance(own, int | float):
+        raise ProtocolError(f"the weights of a sum must be a table by member, with a number for {name}")
+    return float(own)
+
+
+def _without_statistics(content: Content) -> Content:
+    tensors = {name: value for name, value in content.tensors.items() if not name.startswith("scores/")}
+    values = {name: value for name, value in content.values.items() if name not in HIDDEN_VALUES}
+    return Content(tensors, values, content.letters)
+
+
+def weighed(
+    update: Mapping[str, Tensor],
+    weight: float,
+    normaliser: float,
+    layout: Layout,
+    config: RunConfig,
+    threshold: int,
+) -> tuple[dict[str, Tensor], tuple[float, float]]:
+    """What a site adds to the sum, and its two scalars w_i a_i and w_i.
+
+    With differential privacy it is the clipped update plus the site's share of the noise, unweighed, and both
+    scalars are zero: the denominator is a public number. A site without an update adds its noise all the same,
+    because a sum must carry enough whoever had something to add.
+
+    Args:
+        update: Δ_i; empty if the site did not train.
+        weight: w_i.
+        normaliser: a_i.
+        layout: names and shapes of the update.
+        config: of the run.
+        threshold: the fewest members whose sum is ever opened.
+    """
+    dp = config.privacy.dp
+    if dp.mode == "distributed":
+        bounded, _ = clipped(update, dp.clip) if update else ({}, 0.0)
+        deviation = share_of_noise(dp.noise, dp.clip, threshold, dp.colluders)
+        like = {name: torch.zeros(shape, dtype=torch.float64) for name, shape in layout.update.items()}
+        noise = gaussian(like, deviation, entropy_generator())
+        return {
+            name: noise[name] + (bounded[name].cpu().double() if name in bounded else 0.0) for name in like
+        }, (0.0, 0.0)
+    fednova = config.aggregation.normalise == "fednova"
+    if not update or (fednova and normaliser <= 0):
+        return {}, (0.0, 0.0)
+    scaled = {
+        name: value.detach().cpu().double()
+        * (weight / normaliser if fednova and moved_by_steps(name) else weight)
+        for name, value in update.items()
+    }
+    return scaled, (weight * normaliser, weight)

@@ -1,0 +1,140 @@
+"""Simulated institutions: one graph divided over clients, or several folders, on one machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from filelock import FileLock
+
+from fedtag.client.context.session import FOLDER_FEATURES
+from fedtag.client.data.metadata import read_metadata
+from fedtag.client.data.partition import partition
+from fedtag.client.data.problems import Problems
+from fedtag.client.data.sites import check_agreement, pooled, prepare_sites
+from fedtag.client.data.sources import load_source
+from fedtag.client.data.splitting import parse_split, resplit
+from fedtag.client.data.writing import write_folder
+from fedtag.client.methods.dance.node_summaries import FEATURE, refuse_features
+from fedtag.client.parts.neighbour_exchange.bundles import refuse_directed
+from fedtag.client.site.site import Site, check_name
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError, DataError
+from fedtag.common.secure.identity import Identity
+from fedtag.common.secure.private_file import replace_private
+from fedtag.common.secure.roster import roster_entry
+
+SEPARATOR = ";"
+COMPLETE = ".complete"
+ROSTER = "roster.toml"
+POOLED_NAME = "all"
+
+
+def cache_folder() -> Path:
+    """Where simulated sites keep encoded texts: FEDTAG_CACHE, or ~/.cache/fedtag."""
+    return Path(os.environ.get("FEDTAG_CACHE") or Path.home() / ".cache" / "fedtag")
+
+
+def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
+    """The sites of a simulation, written under `destination` if they are not there yet.
+
+    One source is split and then partitioned. Several sources, separated by semicolons, are one client each;
+    with one client they are pooled, cross edges included. With privacy.roster every site has keys, and
+    roster.toml beside the sites holds those of all.
+
+    Raises:
+        DataError: if a source breaks the contract or cannot be divided so.
+        ConfigError: if settings exclude each other, or what the data are.
+    """
+    destination.mkdir(parents=True, exist_ok=True)
+    with FileLock(destination / ".lock"):
+        if not (destination / COMPLETE).is_file():
+            names = [folder.name for folder in _write(config, destination)]
+            (destination / COMPLETE).write_text("\n".join(names), encoding="utf-8")
+    names = (destination / COMPLETE).read_text(encoding="utf-8").split("\n")
+    missing = [name for name in names if not (destination / name / "meta.json").is_file()]
+    if missing:
+        raise DataError(
+            f"{destination} has lost the data of {', '.join(missing)}: restore the folder, or remove all of "
+            f"{destination} to make the sites anew"
+        )
+    if config.method == "dance" and config.dance.summaries == FEATURE:
+        for name in names:
+            refuse_features(name, (destination / name / FOLDER_FEATURES).is_file())
+    if config.method == "fedgc" and config.fedgc.exchange != "off":
+        for name in names:
+            refuse_directed(name, _directed(destination / name))
+    sites = tuple(
+        Site(name, destination / name, destination / name, cache_folder(), config.device) for name in names
+    )
+    return _with_roster(sites, destination) if config.privacy.roster else sites
+
+
+def simulated_site(node: Mapping[str, object], config: RunConfig) -> Site:
+    """The site of a node in Flower's simulation, whose place is its partition-id.
+
+    Raises:
+        ConfigError: without a partition-id, or if there are more nodes than sites.
+    """
+    if "partition-id" not in node:
+        raise ConfigError(
+            "this SuperNode has no data: start it with --node-config \"data='/path/to/folder'\""
+        )
+    if not config.data.sites and not config.out:
+        home = Path(os.environ.get("FEDTAG_HOME") or Path.home() / ".fedtag")
+        destination = home / "sites" / config.digest()[:16]
+    else:
+        destination = Path(config.data.sites or Path(config.out) / "sites")
+    sites = simulate_sites(config, destination)
+    position = int(str(node["partition-id"]))
+    if position >= len(sites):
+        raise ConfigError(
+            f"node {position} has no site: the settings make {len(sites)}; set clients to match"
+        )
+    return sites[position]
+
+
+def _with_roster(sites: tuple[Site, ...], destination: Path) -> tuple[Site, ...]:
+    """The same sites with the roster of all, which is written as often as it is not what their keys are."""
+    roster = destination / ROSTER
+    with FileLock(destination / ".lock"):
+        entries = [roster_entry(site.name, Identity.at(site.keys).public) for site in sites]
+        content = "\n".join(entries).encode()
+        if not roster.is_file() or roster.read_bytes() != content:
+            replace_private(roster, content)
+    return tuple(replace(site, roster=roster) for site in sites)
+
+
+def _directed(folder: Path) -> bool:
+    """Whether the edges of a written folder have one direction."""
+    problems = Problems()
+    meta = read_metadata(folder / "meta.json", problems)
+    problems.raise_any()
+    return meta is not None and meta.directed
+
+
+def _write(config: RunConfig, destination: Path) -> tuple[Path, ...]:
+    sources = [source.strip() for source in config.data.source.split(SEPARATOR) if source.strip()]
+    if not sources:
+        raise ConfigError("data.source is empty: name a folder, a .npz graph, a public set, or pydocs")
+    graphs = [load_source(source) for source in sources]
+    fractions = parse_split(config.data.split)
+    if len(graphs) > 1 and config.clients > 1:
+        if config.clients != len(graphs):
+            raise ConfigError(f"{len(graphs)} folders are {len(graphs)} clients: set clients to that number")
+        check_agreement(graphs)
+        for graph in graphs:
+            check_name(graph.name)
+        split = [resplit(graph, fractions, config.seed) if fractions else graph for graph in graphs]
+        return tuple(write_folder(graph, destination / graph.name) for graph in split)
+    graph = pooled(graphs) if len(graphs) > 1 else graphs[0]
+    if fractions:
+        graph = resplit(graph, fractions, config.seed)
+    if config.clients == 1:
+        return (write_folder(replace(graph, name=POOLED_NAME), destination / POOLED_NAME),)
+    rows = partition(
+        graph, config.data.partition, config.clients, config.seed, alpha=config.data.dirichlet_alpha
+    )
+    return prepare_sites(graph, rows, config.data.overlap, config.seed, destination)

@@ -1,0 +1,1 @@
+"""One institution's place on its own machine."""

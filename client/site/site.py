@@ -1,0 +1,100 @@
+"""Where an institution keeps what belongs to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedtag.common.errors import ConfigError
+from fedtag.common.wire.names import CLIENT_NAME
+
+
+@dataclass(frozen=True)
+class Site:
+    """One institution's place on its own machine.
+
+    Args:
+        name: how the federation calls it: 1 to 64 letters, digits, spaces or any of . _ @ -
+        folder: its nodes and edges.
+        workspace: evidence/ and state/ are written here.
+        cache: encoded texts and summaries; may be shared by sites on one machine.
+        device: auto, cpu, cuda, cuda:0, ...
+        roster: file with the keys of all sites, as their operators exchanged them; with one, the site's updates
+            leave it under masks only, and it trusts no key or list of survivors that the server tells.
+    """
+
+    name: str
+    folder: Path
+    workspace: Path
+    cache: Path
+    device: str = "auto"
+    roster: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    @property
+    def evidence(self) -> Path:
+        """The folder of evidence packs: of the newest run that wrote any, and below it of those before."""
+        return self.workspace / "evidence"
+
+    @property
+    def state(self) -> Path:
+        """The folder of what outlives a message."""
+        return self.workspace / "state"
+
+    @property
+    def keys(self) -> Path:
+        """The folder of the site's own keys."""
+        return self.workspace / "keys"
+
+    @property
+    def letters(self) -> Path:
+        """The folder of what the site remembers of letters from its peers."""
+        return self.workspace / "letters"
+
+    @property
+    def secrets(self) -> Path:
+        """The folder of what the site holds for secure sums."""
+        return self.workspace / "secure"
+
+
+def name_of(folder: Path) -> str:
+    """What a site is called after its folder; `site` where no site may be called so."""
+    name = folder.resolve().name
+    return name if CLIENT_NAME.fullmatch(name) else "site"
+
+
+def check_name(name: str) -> None:
+    """Raise ConfigError where a site may not be called so; a name is also the name of a folder."""
+    if not CLIENT_NAME.fullmatch(name):
+        raise ConfigError(
+            f"site name {name!r}: use 1 to 64 letters, digits, spaces or . _ @ -, "
+            "starting with a letter or a digit"
+        )
+
+
+def site_from_node_config(node: Mapping[str, object], device: str) -> Site:
+    """The site that a SuperNode's --node-config describes: data, and optionally name, workspace, cache,
+    device, roster.
+
+    Raises:
+        ConfigError: without data, or if data is not a folder.
+    """
+    if "data" not in node:
+        raise ConfigError(
+            "this SuperNode has no data: start it with --node-config \"data='/path/to/folder'\""
+        )
+    folder = Path(str(node["data"])).expanduser()
+    if not folder.is_dir():
+        raise ConfigError(f"the data folder {folder} does not exist; correct data in --node-config")
+    workspace = Path(str(node.get("workspace", folder))).expanduser()
+    return Site(
+        name=str(node.get("name", folder.resolve().name)),
+        folder=folder,
+        workspace=workspace,
+        cache=Path(str(node.get("cache", workspace / "cache"))).expanduser(),
+        device=str(node.get("device", device)),
+        roster=Path(str(node["roster"])).expanduser() if "roster" in node else None,
+    )

@@ -1,0 +1,1 @@
+"""What a method is: its specification, and what both sides of it agree on."""

@@ -1,0 +1,1 @@
+"""What both sides of da_dfgas agree on."""

@@ -1,0 +1,1 @@
+"""What both sides of fedc4 agree on."""

@@ -1,0 +1,1 @@
+"""What any method may have: parts that stand around it."""

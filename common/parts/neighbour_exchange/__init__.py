@@ -1,0 +1,1 @@
+"""Sums over neighbours at other institutions: what both sides agree on."""

@@ -1,0 +1,1 @@
+"""Generated neighbours: what both sides agree on."""

@@ -1,0 +1,1 @@
+"""What reports, cards and pages say in the same words."""

@@ -1,0 +1,1 @@
+"""Flower's programs on this machine, and a run on them."""

@@ -1,0 +1,1 @@
+"""Federated learning on text-attributed graphs, on Flower."""

@@ -1,0 +1,1 @@
+"""Looking into what runs left: evidence, faithfulness, privacy."""

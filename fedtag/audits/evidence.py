@@ -1,0 +1,230 @@
+"""Reading and verifying the evidence of sites, at an institution or in a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.text_graph import SPLIT_NAMES, TextGraph
+from fedtag.client.evidence.completeness import completeness_violations
+from fedtag.client.evidence.measured import FILE, MeasuredSite, read_measured
+from fedtag.client.evidence.packs import EvidencePack, available_rounds, latest, read_packs
+from fedtag.client.evidence.page import write_page
+from fedtag.client.evidence.terminal import evidence_view
+from fedtag.client.evidence.verification import CHUNK_BUDGET, HOP_BUDGETS, Verification, verify
+from fedtag.client.run.simulated import cache_folder
+from fedtag.client.site.site import Site, name_of
+from fedtag.common.config import RunConfig, flatten
+from fedtag.common.errors import ConfigError, RunError
+from fedtag.deploy.terminal.console import say
+from fedtag.runs.settings import read_settings
+from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
+
+EVIDENCE = "evidence"
+CACHE = "cache"
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """How much evidence a node may have: neighbours at hop 0, 1, 2 and chunks."""
+
+    hops: tuple[int, ...] = HOP_BUDGETS
+    chunks: int = CHUNK_BUDGET
+
+    @classmethod
+    def of(cls, config: RunConfig) -> Budgets:
+        """Those of a run."""
+        dance = config.dance
+        return cls((1, dance.one_hop_budget, dance.two_hop_budget), dance.chunk_budget)
+
+
+@dataclass(frozen=True)
+class Audited:
+    """The evidence of one site in one round, verified against the site's own texts.
+
+    `site` says where its folder, its evidence and its cache lie.
+    """
+
+    name: str
+    site: Site
+    graph: TextGraph
+    packs: tuple[EvidencePack, ...]
+    round: int
+    budgets: Budgets
+    verification: Verification
+
+    @property
+    def measured(self) -> MeasuredSite | None:
+        """Faithfulness as it was measured at the site, if that was of the model that these packs name."""
+        found = read_measured(self.site.workspace / FILE)
+        return found if found is not None and {pack.model for pack in self.packs} == {found.model} else None
+
+    def pack(self, node: str) -> EvidencePack:
+        """The pack of a node, by its identifier as text.
+
+        Raises:
+            RunError: it has none.
+        """
+        for pack in self.packs:
+            if str(pack.node) == node:
+                return pack
+        examples = ", ".join(str(pack.node) for pack in self.packs[:3])
+        raise RunError(
+            f"node {node} has no evidence at {self.name} in round {self.round}: "
+            f"name one that has, for example {examples or 'in another round'}"
+        )
+
+
+def audit_run(path: Path, client: str | None, round_number: int | None) -> list[Audited]:
+    """The sites of a run directory, at the round of the released model unless another one is asked for.
+
+    Raises:
+        RunError: there is no evidence, no such client or no such round.
+    """
+    directory = RunDirectory.open(path)
+    config = RunConfig.from_flat(flatten(directory.read_config()))
+    budgets = Budgets.of(config)
+    sites = sorted(
+        folder.parent for folder in (path / SITES).glob(f"*/{EVIDENCE}") if available_rounds(folder)
+    )
+    if not sites:
+        raise RunError(
+            f"{path} has no evidence in {SITES}/: only methods that select texts write it, at the end of a run"
+        )
+    names = [site.name for site in sites]
+    if client is not None:
+        if client not in names:
+            raise RunError(f"client {client} has no evidence in {path}; choose {', '.join(names)}")
+        sites = [path / SITES / client]
+    card = directory.read_model_card()
+    released = card.get("round") if round_number is None else round_number
+    audited = []
+    for site in sites:
+        rounds = available_rounds(site / EVIDENCE)
+        wanted = released if round_number is not None or released in rounds else rounds[-1]
+        model = card.get("fingerprint") if wanted == card.get("round") else None
+        place = Site(site.name, site, site, cache_folder(), config.device)
+        audited.append(audit_site(place, wanted, budgets, model))
+    return audited
+
+
+def without_evidence(path: Path) -> str | None:
+    """A sentence on the sites of a run that have no evidence in it; None if all have, or if it is no run."""
+    if not is_run(path):
+        return None
+    folders = {folder.name for folder in (path / SITES).iterdir() if folder.is_dir()}
+    names = sorted(folders | {row.client for row in RunDirectory.open(path).read_clients()})
+    bare = [name for name in names if not available_rounds(path / SITES / name / EVIDENCE)]
+    if not bare:
+        return None
+    verb = "has" if len(bare) == 1 else "have"
+    return f"{len(bare)} of {len(names)} sites {verb} no evidence: {', '.join(bare)}"
+
+
+def audit_site(site: Site, round_number: int | None, budgets: Budgets, model: str | None = None) -> Audited:
+    """One institution's evidence, of the latest round unless another one is asked for.
+
+    Args:
+        site: whose workspace holds evidence/ and whose folder has nodes and edges, often the same.
+        round_number: of the evidence.
+        budgets: of the run.
+        model: fingerprint that the evidence must name, if it is that of the released model.
+    """
+    evidence = site.evidence
+    if round_number is None:
+        file = latest(evidence)
+    else:
+        rounds = available_rounds(evidence)
+        if round_number not in rounds:
+            there = ", ".join(map(str, rounds)) or "none"
+            raise RunError(f"{evidence} has no evidence of round {round_number}; it has {there}")
+        file = evidence / f"round-{round_number:04d}.jsonl"
+    packs = read_packs(file)
+    graph = read_folder(site.folder, require_training=False).graph
+    verification = verify(packs, graph.node_ids, graph.texts, budgets.hops, budgets.chunks)
+    number = int(file.stem.rpartition("-")[2])
+    edges = [(source, target) for source, target in graph.edges.tolist()]
+    whole = completeness_violations(packs, number, graph.node_ids, edges, model)
+    verification = replace(verification, violations=(*whole, *verification.violations))
+    return Audited(site.workspace.resolve().name, site, graph, packs, number, budgets, verification)
+
+
+def audit(
+    path: Path, client: str | None, data: Path | None, round_number: int | None, settings: Path | None
+) -> list[Audited]:
+    """The evidence that a path holds: of a run directory's clients, or of one site.
+
+    Raises:
+        ConfigError: options that do not go together.
+        RunError, DataError: there is no evidence, or it cannot be read.
+    """
+    if is_run(path):
+        if data is not None or settings is not None:
+            raise ConfigError(
+                f"{path} is a run directory, which has its own --data and --config; leave them out"
+            )
+        return audit_run(path, client, round_number)
+    if client is not None:
+        raise ConfigError(
+            f"--client chooses within a run directory, and {path} is none; name the site's folder"
+        )
+    budgets = Budgets.of(RunConfig.from_flat(read_settings(settings))) if settings else Budgets()
+    site = Site(name_of(path), data or path, path, path / CACHE)
+    return [audit_site(site, round_number, budgets)]
+
+
+def show_node(console: Console, audited: Sequence[Audited], node: str) -> None:
+    """The evidence of one node at the first site that has it.
+
+    Raises:
+        RunError: no site has it.
+    """
+    for site in audited:
+        if any(str(pack.node) == node for pack in site.packs):
+            say(console, f"{site.name}")
+            budgets, measured, pack = site.budgets, site.measured, site.pack(node)
+            view = evidence_view(
+                pack,
+                site.graph.node_ids,
+                site.graph.texts,
+                budgets.hops,
+                budgets.chunks,
+                measured.nodes.get(pack.node) if measured is not None else None,
+                site.graph.edges,
+            )
+            console.print(view)
+            return
+    audited[0].pack(node)
+
+
+def write_audit_page(site: Audited, out: Path) -> tuple[Path, ...]:
+    """The audit page of one site, and further ones where it has more nodes than fit on one."""
+    budgets, graph, measured = site.budgets, site.graph, site.measured
+    return write_page(
+        site.packs,
+        graph.node_ids,
+        graph.texts,
+        out,
+        f"Evidence of {site.name}, round {site.round}",
+        hop_budgets=budgets.hops,
+        chunk_budget=budgets.chunks,
+        splits=[SPLIT_NAMES[code] for code in graph.split.tolist()],
+        measured=measured,
+        edges=graph.edges,
+    )
+
+
+def page_paths(audited: Sequence[Audited], path: Path, html: Path | None) -> list[Path]:
+    """Where the page of each site goes: audit-CLIENT.html in the path, or as asked for.
+
+    With several sites a file name given gets each client's name at its end.
+    """
+    if html is None:
+        return [path / f"audit-{site.name}.html" for site in audited]
+    if len(audited) == 1:
+        return [html]
+    return [html.with_name(f"{html.stem}-{site.name}{html.suffix or '.html'}") for site in audited]

@@ -1,0 +1,253 @@
+"""Measuring whether the evidence of sites is what their predictions rest on, and saying what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from fedtag.audits.evidence import Audited
+from fedtag.client.context.session import Session
+from fedtag.client.evidence.churn import Change, by_margin, changes, churn
+from fedtag.client.evidence.faithfulness import CONFIDENCE, RESAMPLES, faithfulness_report, pooled
+from fedtag.client.evidence.measured import FILE, SCHEMA, MeasuredSite, write_measured
+from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_packs
+from fedtag.client.methods.dance.keeping import CORE_FOLDER
+from fedtag.client.methods.dance.measurement import Measured, chosen_targets, measure, node_faithfulness
+from fedtag.client.prediction.outcome import ReleasedModel
+from fedtag.client.site.site import Site
+from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.randomness import derive_seed
+from fedtag.deploy.terminal.console import say
+from fedtag.deploy.terminal.display import Display
+from fedtag.deploy.terminal.faithfulness_table import show_measures
+from fedtag.runs.prediction import check_fit
+from fedtag.server.report.page import write_report
+from fedtag.server.tracking.durable_files import write_atomically
+from fedtag.server.tracking.release import Release, read_release
+from fedtag.server.tracking.run_directory import RunDirectory, is_run
+
+METHOD = "dance"
+REPORT = "report.html"
+
+Compared = tuple[tuple[int, int, list[Change]], ...]
+
+
+@dataclass(frozen=True)
+class SiteChanges:
+    """What changed at a site between rounds: (first, last) and the nodes' changes, and margins of the last."""
+
+    scored: Compared
+    core: Compared
+    margins: Mapping[str | int, float]
+
+
+@dataclass(frozen=True)
+class SiteMeasure:
+    """One site: what was measured, and where its file goes."""
+
+    site: Site
+    session: Session
+    measured: Measured
+    changes: SiteChanges
+
+
+def measure_audited(
+    audited: Sequence[Audited],
+    path: Path,
+    client: str | None,
+    model: Path | None,
+    targets: int,
+    display: Display,
+    console: Console,
+) -> None:
+    """Measure the sites of an audit, write what was found, and show it.
+
+    Args:
+        audited: the sites, at the round of the released model, whose evidence was verified.
+        path: a run directory, or a site's folder.
+        client: the only site of a run that is measured; nothing is then written for the run as a whole.
+        model: where the released model is, if not in `path`.
+        targets: most test nodes a site.
+
+    Raises:
+        ConfigError: a site's folder was given without the model, or the model's method selects no texts.
+        RunError: there is no released model, or the evidence is that of another one.
+    """
+    run = path if is_run(path) else None
+    if run is None and model is None:
+        raise ConfigError(
+            f"--faithfulness predicts anew, and {path} holds no released model: name a run directory, or a "
+            f"folder with its model.safetensors and model.json, by --model"
+        )
+    source = model or path
+    release = read_release(RunDirectory.open_release(source))
+    if release.config.method != METHOD:
+        raise ConfigError(
+            f"{source} holds a model of {release.config.method}, which selects no texts: measure a run of {METHOD}"
+        )
+    for site in audited:
+        if {pack.model for pack in site.packs} != {release.card.fingerprint}:
+            raise RunError(
+                f"the evidence of {site.name} in round {site.round} is not that of the model in {source}: "
+                f"choose its round by --round, or the run that released it by --model"
+            )
+    found = measure_sites([site.site for site in audited], release, targets, display)
+    whole = run if client is None else None
+    together = write_measures(release, found, whole)
+    show_measures(console, together, f"{len(found)} sites" if len(found) > 1 else found[0].site.name)
+    say(console, f"faithfulness  {(whole or found[0].site.workspace) / FILE}")
+
+
+def measure_sites(
+    sites: Sequence[Site], release: Release, targets: int, display: Display
+) -> list[SiteMeasure]:
+    """Measure each site with the released model.
+
+    Args:
+        sites: each with its folder and its evidence.
+        release: of a method that selects texts.
+        targets: most test nodes a site, drawn by the run's seed.
+        display: where progress is shown.
+
+    Raises:
+        RunError: no site has a labelled test node.
+        ConfigError: a site has no texts to mask.
+    """
+    card = release.card
+    released = ReleasedModel(release.parameters, card.round, card.scoring)
+    seed = release.config.seed
+    prepared = []
+    for site in sites:
+        session = Session(site, release.config, display.work(site.name), card.classes)
+        check_fit(session, card.features, card.dimension)
+        chosen = chosen_targets(session, targets, seed)
+        if chosen:
+            # A file that cannot be read is found before the long work, not after it.
+            prepared.append((session, chosen, *_changes(site.evidence, card.round)))
+    if not prepared:
+        raise RunError(
+            "no site has a labelled test node, on which faithfulness is measured: give labels and a split"
+        )
+    found = []
+    for session, chosen, scored, core in prepared:
+        measured = measure(session, released, chosen, seed)
+        margins = dict(zip(session.data.node_ids, measured.margins.tolist(), strict=True))
+        found.append(SiteMeasure(session.site, session, measured, SiteChanges(scored, core, margins)))
+    return found
+
+
+def write_measures(release: Release, found: Sequence[SiteMeasure], run: Path | None) -> dict[str, Any]:
+    """Write a file at each site and, for a run, one with numbers of all sites together, and its report anew.
+
+    Returns:
+        the numbers of all sites together: counts, means and intervals only.
+    """
+    for one in found:
+        nodes = node_faithfulness(one.measured, one.session.data.node_ids)
+        summary = summarised(release, [one])
+        write_measured(one.site.workspace / FILE, MeasuredSite(release.card.fingerprint, summary, nodes))
+    together = summarised(release, found)
+    if run is not None:
+        text = json.dumps(together, allow_nan=False, indent=1) + "\n"
+        write_atomically(run / FILE, text.encode())
+        write_report([run], run / REPORT)
+    return together
+
+
+def summarised(release: Release, found: Sequence[SiteMeasure]) -> dict[str, Any]:
+    """The numbers of some sites together, in plain types."""
+    card, seed = release.card, release.config.seed
+    draws = derive_seed(seed, "faithfulness", "bootstrap")
+    parts = [one.measured for one in found]
+    plain = [part.without_bypass for part in parts if part.without_bypass is not None]
+    reports = {"as_trained": faithfulness_report(pooled([part.outcomes for part in parts]), draws)}
+    if plain:
+        reports["bypass_off"] = faithfulness_report(pooled(plain), draws)
+    return {
+        "schema": SCHEMA,
+        "model": card.fingerprint,
+        "round": card.round,
+        "seed": seed,
+        "resamples": RESAMPLES,
+        "confidence": CONFIDENCE,
+        "sites": len(found),
+        "targets": sum(len(part.targets) for part in parts),
+        "bypass": bool(plain),
+        "reports": reports,
+        "sizes": {
+            name: round(float(np.concatenate([part.sizes[name] for part in parts]).mean()), 4)
+            for name in parts[0].sizes
+        },
+        "guarantees": _together([part.guarantees for part in parts]),
+        "churn": _churn([one.changes for one in found]),
+    }
+
+
+def _changes(folder: Path, round_number: int) -> tuple[Compared, Compared]:
+    """Between the two rounds whose scored evidence is kept, and between the kept cores."""
+    scored = [number for number in available_rounds(folder) if number != round_number]
+    if round_number not in available_rounds(folder) or not scored:
+        pairs: list[tuple[int, int]] = []
+    else:
+        other = scored[-1]
+        pairs = [(min(other, round_number), max(other, round_number))]
+    core = list(pairwise(available_rounds(folder / CORE_FOLDER)))
+    return _compared(folder, pairs), _compared(folder / CORE_FOLDER, core)
+
+
+def _compared(folder: Path, pairs: Sequence[tuple[int, int]]) -> Compared:
+    read: dict[int, tuple[EvidencePack, ...]] = {
+        number: read_packs(folder / f"round-{number:04d}.jsonl")
+        for number in sorted({number for pair in pairs for number in pair})
+    }
+    return tuple((first, last, changes(read[first], read[last])) for first, last in pairs)
+
+
+def _churn(parts: Sequence[SiteChanges]) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for kind in ("scored", "core"):
+        merged: dict[tuple[int, int], list[Change]] = {}
+        for part in parts:
+            for first, last, found in getattr(part, kind):
+                merged.setdefault((first, last), []).extend(found)
+        told[kind] = [vars(churn(*rounds, found)) for rounds, found in sorted(merged.items())]
+    pairs = [
+        (part.margins[change.node], change.changed)
+        for part in parts
+        for _, _, found in part.scored
+        for change in found
+        if change.node in part.margins
+    ]
+    told["by_margin"] = [
+        {"margin": margin, "nodes": nodes, "changed": changed} for margin, nodes, changed in by_margin(pairs)
+    ]
+    return told
+
+
+def _together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Guarantees of several sites: counts added, extremes taken, means weighted by nodes."""
+    told: dict[str, Any] = {}
+    for kind in parts[0]:
+        rows = [part[kind] for part in parts]
+        nodes = sum(row["nodes"] for row in rows)
+        told[kind] = {
+            "nodes": nodes,
+            "budget": rows[0]["budget"],
+            "most_kept": max(row["most_kept"] for row in rows),
+            "over_budget": sum(row["over_budget"] for row in rows),
+            **{
+                name: round(sum(row[name] * row["nodes"] for row in rows) / nodes, 6)
+                for name in ("distance_mean", "bound_mean")
+            },
+            "distance_largest": max(row["distance_largest"] for row in rows),
+            "share_of_bound_largest": max(row["share_of_bound_largest"] for row in rows),
+            "over_bound": sum(row["over_bound"] for row in rows),
+        }
+    return told

@@ -1,0 +1,262 @@
+"""Attacking what was released to learn who was among the training nodes, and recording what came of it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fedtag.audits.artefact import Artefact, read_artefact
+from fedtag.audits.released_targets import released_targets, targets_over_rounds
+from fedtag.client.attacks.attack import attacked
+from fedtag.client.attacks.controls import member_groups, never_seen, overfitted
+from fedtag.client.attacks.population import Population, population
+from fedtag.client.attacks.record import control_record, population_record, target_record, without_curves
+from fedtag.client.attacks.shadow import ShadowAttacker
+from fedtag.client.attacks.targets import Target, defended
+from fedtag.client.context.session import Session
+from fedtag.client.run.simulated import cache_folder
+from fedtag.client.site.site import Site, name_of
+from fedtag.client.train.threads import limited_threads
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError, DataError, RunError
+from fedtag.common.randomness import derive_seed
+from fedtag.deploy.terminal.display import Display, display
+from fedtag.runs.prediction import check_fit
+from fedtag.runs.simulation import check_device
+from fedtag.server.report.page import write_report
+from fedtag.server.tracking.condensed_release import read_condensed, write_card
+from fedtag.server.tracking.durable_files import write_atomically
+from fedtag.server.tracking.earlier_states import FOLDER as STATES
+from fedtag.server.tracking.membership_audit import FILE, SCHEMA
+from fedtag.server.tracking.model_card import write_model_card
+from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
+
+REPORT = "report.html"
+CONTROL_MODELS = 3
+"""Models that know the training nodes by heart: their area is far from its bound, and each takes long."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What is to be audited.
+
+    Args:
+        path: a run directory, another folder with a release, or a condensed graph's file; None without a release.
+        data: the sites' folders, called as the sites were in the run; those of the run where empty.
+        defences: also train models on the folders, one kind a defence.
+        models: how many models of a kind, and shadow attacks on each.
+        draws: of the bootstrap.
+        cache: folder of encoded texts; that of simulations where None.
+        device: auto, cpu, cuda, ...
+        seed: where no release has one.
+        over_rounds: also attack what the run kept of its scored rounds.
+    """
+
+    path: Path | None
+    data: Sequence[Path]
+    defences: bool
+    models: int = 10
+    draws: int = 1000
+    cache: Path | None = None
+    device: str = "auto"
+    seed: int = 0
+    over_rounds: bool = False
+
+
+def audit_privacy(audit: Audit, debug: bool = False) -> dict[str, Any]:
+    """Attack everything that an audit names; nothing is written but the cache of encoded texts.
+
+    Returns:
+        counts, areas and curves over nodes, in plain types; nothing of a single node.
+
+    Raises:
+        ConfigError: there is nothing to attack, or no such device.
+        RunError: there is no release or no site, or one cannot be used.
+        DataError: folders break the contract, do not fit the release, or lack training or test nodes.
+    """
+    check_device(audit.device)
+    if audit.over_rounds:
+        check_states(audit.path)
+    if audit.path is None and not (audit.data and audit.defences):
+        raise ConfigError(
+            "there is nothing to attack: name a run directory, or folders by --data together with --defences"
+        )
+    artefact = read_artefact(audit.path) if audit.path is not None else None
+    config = artefact.config if artefact is not None else RunConfig.from_flat({"seed": audit.seed})
+    folders = site_folders(audit)
+    with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace, display(debug) as shown:
+        sessions = [
+            Session(
+                Site(name_of(one), one, Path(workspace), audit.cache or cache_folder(), audit.device),
+                config,
+                shown.work(name_of(one)),
+                artefact.classes if artefact is not None else None,
+            )
+            for one in folders
+        ]
+        check_sessions(sessions, artefact)
+        names = [session.site.name for session in sessions]
+        people = population([session.graph for session in sessions], names, config.seed)
+        if member_groups(people).is_empty:
+            raise DataError(
+                "no class has both training and test nodes with labels, which an audit compares; "
+                "audit folders with their splits"
+            )
+        with limited_threads(people.graph.x.numel()):
+            targets = released_targets(artefact, sessions, people)
+            if audit.defences:
+                targets += defended(people)
+            earlier = targets_over_rounds(audit.path, artefact, sessions, people) if audit.over_rounds else ()
+            record = measured_targets(
+                audit, config.seed, artefact, people, targets, earlier, len(folders), shown
+            )
+    return {**record, "sites_of_run": sites_of_run(audit.path, names)}
+
+
+def check_states(path: Path | None) -> None:
+    """Raise ConfigError where there is nothing to attack over rounds."""
+    if path is None or not list((path / STATES).glob("*.safetensors")):
+        raise ConfigError(
+            f"{path or 'no run'} keeps no states of its rounds: name the directory of a run of fedgc made with "
+            "--set fedgc.keep-states=true"
+        )
+
+
+def site_folders(audit: Audit) -> list[Path]:
+    """The folders of the sites.
+
+    Raises:
+        RunError: neither named nor in the run directory.
+    """
+    if audit.data:
+        return list(audit.data)
+    assert audit.path is not None
+    found = sorted(meta.parent for meta in (audit.path / SITES).glob("*/meta.json"))
+    if not found:
+        raise RunError(
+            f"{audit.path} has no folders of sites in {SITES}/, as only simulations have: name them by --data"
+        )
+    return found
+
+
+def sites_of_run(path: Path | None, audited: Sequence[str]) -> int | None:
+    """How many sites there were in the run that is audited; None where none is known, or other folders are audited."""
+    folder = path.parent if path is not None and path.is_file() else path
+    if folder is None or not is_run(folder):
+        return None
+    names = {row.client for row in RunDirectory.open(folder).read_clients()}
+    return len(names) if names.issuperset(audited) else None
+
+
+def check_sessions(sessions: Sequence[Session], artefact: Artefact | None) -> None:
+    """Raise DataError where folders do not fit the release or one another."""
+    if len({session.site.name for session in sessions}) < len(sessions):
+        names = ", ".join(session.site.name for session in sessions)
+        raise DataError(f"two folders have the same name ({names}); rename one, names tell sites apart")
+    for session in sessions:
+        if artefact is not None:
+            check_fit(session, artefact.features, artefact.dimension)
+        if session.data.classes != sessions[0].data.classes:
+            raise DataError(
+                f"{session.site.folder} has other classes than {sessions[0].site.folder}; "
+                "audit folders of one federation"
+            )
+        if artefact is not None:
+            dimension = session.graph.x.shape[1]
+            if dimension != artefact.dimension:
+                raise DataError(
+                    f"{session.site.folder}: features have {dimension} numbers a node, but what was released reads "
+                    f"{artefact.dimension}; use the features or the encoder of the training"
+                )
+
+
+def measured_targets(
+    audit: Audit,
+    seed: int,
+    artefact: Artefact | None,
+    people: Population,
+    targets: Sequence[Target],
+    earlier: Iterable[tuple[int, Sequence[Target]]],
+    sites: int,
+    shown: Display,
+) -> dict[str, Any]:
+    """The record of an audit: controls, then targets, then those of each round that was kept."""
+    seeds = tuple(derive_seed(seed, "privacy audit", number) for number in range(audit.models))
+    attacker = ShadowAttacker(people)
+
+    def progress(what: str, total: int) -> Any:
+        return partial(_told, shown.work("audit"), what, total)
+
+    few = seeds[:CONTROL_MODELS]
+    controls = (
+        overfitted(people, few, audit.draws, progress("attacking models that know by heart", len(few))),
+        *never_seen(
+            people,
+            attacker,
+            seeds,
+            audit.draws,
+            progress("attacking models that never saw the data", len(seeds)),
+        ),
+    )
+
+    def attack(target: Target, when: str = "") -> dict[str, Any]:
+        done = progress(f"attacking: {target.name}{when}", len(seeds))
+        scored = attacked(target, people, attacker, seeds, done)
+        return target_record(target, people, scored, audit.draws, seed)
+
+    records = [attack(target) for target in targets]
+    over_rounds = [
+        {"round": number, "targets": [without_curves(attack(one, f", round {number}")) for one in those]}
+        for number, those in earlier
+    ]
+    model = artefact.model if artefact is not None else None
+    condensed = artefact.condensed if artefact is not None else None
+    return {
+        "schema": SCHEMA,
+        "model": model.card.fingerprint if model is not None else None,
+        "condensed": condensed.card.digest if condensed is not None else None,
+        "round": model.card.round if model is not None else None,
+        "seed": seed,
+        "models": audit.models,
+        "draws": audit.draws,
+        "sites": sites,
+        **population_record(people),
+        "controls": [control_record(control) for control in controls],
+        "targets": records,
+        **({"over_rounds": over_rounds} if audit.over_rounds else {}),
+    }
+
+
+def write_audit(record: dict[str, Any], path: Path | None, out: Path | None) -> tuple[Path, ...]:
+    """Write the record anew and whatever shows it: the card of a condensed graph; a run's report and its card.
+
+    Args:
+        record: of `audit_privacy`.
+        path: what was audited.
+        out: where the record goes; beside what was audited where None, and the run then shows it.
+
+    Returns:
+        the files written.
+    """
+    folder = Path() if path is None else path.parent if path.is_file() else path
+    file = out if out is not None else folder / FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, (json.dumps(record, allow_nan=False, indent=1) + "\n").encode())
+    if out is not None or path is None:
+        return (file,)
+    written = [file]
+    if record["condensed"] is not None:
+        written.append(write_card(folder, read_condensed(path), record))
+    if is_run(folder):
+        write_report([folder], folder / REPORT)
+        written += [folder / REPORT, write_model_card(RunDirectory.open(folder))]
+    return tuple(written)
+
+
+def _told(work: Any, what: str, total: int, done: int) -> None:
+    work(what, done, total)

@@ -1,0 +1,104 @@
+"""The condensed graph of a site, written as a data folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from fedtag.audits.evidence import EVIDENCE
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.text_graph import TextGraph
+from fedtag.client.data.writing import write_folder
+from fedtag.client.evidence.condensed import chunk_texts, condensed_graph, read_links
+from fedtag.client.evidence.narration import summary_request
+from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_packs
+from fedtag.client.methods.dance.keeping import CORE_FOLDER
+from fedtag.client.run.simulated import cache_folder
+from fedtag.client.text.language_model import LanguageModel
+from fedtag.client.text.summaries import SummaryCache, summarise
+from fedtag.client.text.summary_vectors import SUMMARY_CACHE
+from fedtag.common.config import RunConfig, flatten
+from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.settings.methods import SummariesConfig
+from fedtag.deploy.commands.options import Texts
+from fedtag.deploy.terminal.display import display
+from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
+
+
+def export(
+    path: Path,
+    client: str | None,
+    out: Path,
+    round_number: int | None,
+    texts: Texts,
+    data: Path | None,
+    debug: bool = False,
+) -> TextGraph:
+    """Write the core of a round, with its links and condensed texts, as a data folder.
+
+    Args:
+        path: a run directory, or the folder at a site that holds evidence/.
+        client: which site of a run directory.
+        out: the new folder.
+        round_number: None is the last round that is kept.
+        texts: selected chunks word for word, or the language model's summary of them.
+        data: the site's nodes and edges, if they lie elsewhere.
+        debug: whether more of the log is shown.
+
+    Raises:
+        ConfigError: options that do not go together, or `out` exists.
+        RunError, DataError: there is no core, it cannot be read, or its chunks are not from the site's texts.
+    """
+    if out.exists():
+        raise ConfigError(f"{out} is there already: name a new folder with --out")
+    workspace, settings, cache = path, SummariesConfig(), path / "cache"
+    if is_run(path):
+        workspace, cache = _site(path, client), cache_folder()
+        settings = RunConfig.from_flat(flatten(RunDirectory.open(path).read_config())).summaries
+    elif client is not None:
+        raise ConfigError(f"--client chooses within a run directory, and {path} is none; leave it out")
+    core = workspace / EVIDENCE / CORE_FOLDER
+    rounds = available_rounds(core)
+    wanted = max(rounds, default=None) if round_number is None else round_number
+    if wanted is None or wanted not in rounds:
+        there = ", ".join(map(str, rounds)) or "none"
+        asked = "any round" if wanted is None else f"round {wanted}"
+        raise RunError(f"{core} has no core of {asked}; it has {there}: name one with --round")
+    packs = read_packs(core / f"round-{wanted:04d}.jsonl")
+    site = read_folder(data or workspace, require_training=False).graph
+    adjacency = read_links(core, wanted, len(packs))
+    written = chunk_texts(packs, site)
+    if texts is Texts.SUMMARIES:
+        written = _summaries(packs, site, settings, cache, debug)
+    graph = condensed_graph(site, packs, adjacency, written)
+    write_folder(graph, out)
+    return graph
+
+
+def _site(run: Path, client: str | None) -> Path:
+    names = sorted(folder.parent.parent.name for folder in (run / SITES).glob(f"*/{EVIDENCE}/{CORE_FOLDER}"))
+    if not names:
+        raise RunError(f"{run} has no core in {SITES}/: only methods that condense keep one")
+    if client is None and len(names) == 1:
+        client = names[0]
+    if client not in names:
+        raise ConfigError(
+            f"client {client} has no core in {run}: name one of {', '.join(names)} with --client"
+        )
+    return run / SITES / client
+
+
+def _summaries(
+    packs: Sequence[EvidencePack], site: TextGraph, settings: SummariesConfig, cache: Path, debug: bool
+) -> tuple[str, ...]:
+    texts = dict(zip(site.node_ids, site.texts, strict=True))
+    requests = [summary_request(pack, texts, site.classes) for pack in packs]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = LanguageModel(settings.model, device, batch_size=settings.batch, cache=cache)
+    with display(debug) as shown:
+        progress = partial(shown.work(site.name), "writing summaries")
+        summaries = summarise(requests, model, SummaryCache(cache / SUMMARY_CACHE), progress)
+    return tuple(summary.text for summary in summaries)

@@ -1,0 +1,288 @@
+"""Predicting with a released model for a folder, and saying what came of it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from numpy.typing import NDArray
+from rich.table import Table
+from rich.text import Text
+
+from fedtag.client.context.session import FOLDER_FEATURES, Session
+from fedtag.client.data.text_graph import SPLIT_NAMES, TextGraph
+from fedtag.client.evidence.packs import write_whole
+from fedtag.client.parts.neighbour_generator.method import method_of as client_method_of
+from fedtag.client.prediction.outcome import Prediction, ReleasedModel
+from fedtag.client.prediction.table import table_batches, table_schema
+from fedtag.client.run.simulated import cache_folder
+from fedtag.client.site.site import Site, name_of
+from fedtag.client.text.encoder import Encoder
+from fedtag.client.train.threads import limited_threads
+from fedtag.common.errors import ConfigError, DataError, RunError, WireError
+from fedtag.common.models.supernet.architecture import Architecture
+from fedtag.common.models.supernet.stages import OWN, SHARED
+from fedtag.deploy.terminal.console import results, say
+from fedtag.deploy.terminal.display import display
+from fedtag.runs.simulation import check_device
+from fedtag.server.parts.neighbour_generator import method_of
+from fedtag.server.state.progress import percentage
+from fedtag.server.tracking.release import Release, read_release
+from fedtag.server.tracking.run_directory import RunDirectory
+
+SUFFIX = ".parquet"
+CONTRACT_STEMS = ("nodes", "edges", "cross_edges")
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What was predicted for a folder, and with what; `scoring` is the path that did."""
+
+    release: Release
+    data: TextGraph
+    prediction: Prediction
+    scoring: str
+    facts: Mapping[str, Any]
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """Position of the predicted class of every node."""
+        return self.prediction.classes.cpu().numpy()
+
+
+def predict(
+    run: Path,
+    folder: Path,
+    cache: Path | None = None,
+    device: str = "auto",
+    evidence: bool = True,
+    name: str | None = None,
+    architecture: Path | None = None,
+    workspace: Path | None = None,
+    debug: bool = False,
+) -> Predicted:
+    """Predictions for every node of a folder; only the cache of encoded texts is written.
+
+    Args:
+        run: a run directory, or a folder with model.safetensors and model.json.
+        folder: nodes and edges; labels, splits and the names of the classes may be absent.
+        cache: folder of encoded texts; that of simulations where None.
+        device: auto, cpu, cuda, ...
+        evidence: also what each prediction rests on, where the method selects texts.
+        name: of the site in the run, by which large neighbourhoods are sampled; the folder's own where None.
+        architecture: file with a site's own; that of the federation where None.
+        workspace: of the site in the run, where features lie that others added to; its own nodes alone add where None.
+        debug: show more of the log.
+
+    Raises:
+        RunError: there is no released model, or it cannot be used.
+        DataError: the folder breaks the contract, or the model was made for other classes or features.
+        ConfigError: no such device, a name that a site cannot have, or an architecture or workspace that has no place
+            or is none.
+    """
+    check_device(device)
+    release = read_release(RunDirectory.open_release(run))
+    card, config = release.card, release.config
+    paths = method_of(config).scoring_paths(config)
+    if card.scoring not in paths:
+        raise RunError(
+            f"the way of scoring '{card.scoring}' in {run / 'model.json'} is none of {', '.join(paths)}; "
+            "restore the file from the run"
+        )
+    own = None if architecture is None else read_architecture(architecture, paths)
+    scoring = card.scoring
+    if scoring == OWN or own is not None:
+        # Whoever has no architecture of its own predicts by that of all.
+        scoring = SHARED if own is None else OWN
+    if workspace is not None and (config.method != "fedgc" or config.fedgc.exchange == "off"):
+        raise ConfigError("--workspace is for models of fedgc with an exchange of features: leave it out")
+    called = name if name is not None else name_of(folder)
+    with tempfile.TemporaryDirectory(prefix="fedtag-") as made, display(debug) as shown:
+        site = Site(called, folder, Path(made), cache or cache_folder(), device)
+        past = None if workspace is None else replace(site, workspace=workspace).state
+        session = Session(site, config, shown.work(called), card.classes, past)
+        check_fit(session, card.features, card.dimension)
+        dimension = session.local_graph.x.shape[1]
+        if dimension != card.dimension:
+            raise DataError(wrong_width(folder, dimension, card.dimension))
+        released = ReleasedModel(release.parameters, card.round, scoring, own)
+        with limited_threads(session.local_graph.x.numel()):
+            prediction = client_method_of(config).predict(released, session, evidence)
+        return Predicted(release, session.data, prediction, scoring, facts_of(release, scoring, session))
+
+
+def read_architecture(file: Path, paths: Sequence[str]) -> Architecture:
+    """A site's own architecture, for a model whose ways of scoring are `paths`.
+
+    Raises:
+        ConfigError: the model has one architecture for all, or the file has none.
+    """
+    if OWN not in paths:
+        raise ConfigError(
+            "--architecture is for models of da_dfgas whose sites have architectures of their own: leave it out"
+        )
+    try:
+        return Architecture.from_json(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError, WireError) as error:
+        raise ConfigError(
+            f"--architecture {file} cannot be read: {error}; give a file of architectures/ in the run directory, or of "
+            "the site's state"
+        ) from error
+
+
+def check_fit(session: Session, features: str, dimension: int) -> None:
+    """Raise DataError with all that is wrong with a folder, and all that keeps it from what was released.
+
+    Args:
+        session: of the folder.
+        features: the kind of features that what was released reads.
+        dimension: numbers of a node in them.
+    """
+    problems: list[str] = []
+    try:
+        _ = session.data
+    except DataError as error:
+        problems += error.problems
+    if session.site.folder.is_dir() and (told := misfit(session, features, dimension)):
+        problems.append(told)
+    if problems:
+        raise DataError(problems)
+
+
+def misfit(session: Session, wanted: str, dimension: int) -> str:
+    """What is wrong with the features of a folder that may have other faults, too; empty where they fit."""
+    folder = session.site.folder
+    file = folder / FOLDER_FEATURES
+    if file.is_file() and wanted != FOLDER_FEATURES:
+        return (
+            f"{folder} has {FOLDER_FEATURES}, but the model reads texts by the {wanted}; "
+            f"predict on a copy of the folder without {FOLDER_FEATURES}."
+        )
+    if file.is_file():
+        width = stored_width(file)
+        return "" if width in (None, dimension) else wrong_width(folder, width, dimension)
+    if wanted == FOLDER_FEATURES:
+        return (
+            f"{folder} has no {FOLDER_FEATURES}, but the model was trained on features from such a file; "
+            f"add it, with the same {dimension} columns as in training."
+        )
+    own = f"encoder {session.config.text.encoder}"
+    if own == wanted:
+        return ""
+    return f"the model reads features from '{wanted}', its settings name the {own}; restore model.json."
+
+
+def stored_width(file: Path) -> int | None:
+    """Columns of a matrix on disk; None where it is none, which reading its folder tells."""
+    try:
+        shape = np.load(file, mmap_mode="r", allow_pickle=False).shape
+    except (OSError, ValueError, EOFError):
+        return None
+    return int(shape[1]) if len(shape) == 2 else None
+
+
+def wrong_width(folder: Path, found: int | None, wanted: int) -> str:
+    """How features of another width are told of."""
+    return (
+        f"{folder}: features have {found} numbers a node, but the model reads {wanted}; "
+        "use the features or the encoder that the model was trained with."
+    )
+
+
+def facts_of(release: Release, scoring: str, session: Session) -> dict[str, Any]:
+    """What the metadata of the table says of its making."""
+    card, config = release.card, release.config
+    facts: dict[str, Any] = {
+        "version": metadata.version("fedtag"),
+        "method": config.method,
+        "model": card.fingerprint,
+        "round": card.round,
+        "scoring": scoring,
+        "classes": list(card.classes),
+        "features": card.features,
+        "site": session.site.name,
+    }
+    if card.features != FOLDER_FEATURES:
+        encoder = Encoder(config.text.encoder, str(session.device), config.text.dtype)
+        facts |= {"encoder_revision": encoder.revision, "encoder_dtype": encoder.dtype}
+    return facts
+
+
+def check_out(out: Path, folder: Path) -> None:
+    """Raise ConfigError where predictions cannot be written so, before any work is done."""
+    if out.suffix != SUFFIX or out.is_dir():
+        raise ConfigError(f"--out {out}: name a file that ends with {SUFFIX}")
+    if out.exists() and not out.is_file():
+        raise ConfigError(f"--out {out} is no regular file; choose another name")
+    above = next(folder for folder in out.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise ConfigError(f"--out {out} lies in {above}, which is no folder; choose another name")
+    if out.stem in CONTRACT_STEMS and out.resolve().parent == folder.resolve():
+        raise ConfigError(f"--out {out} is a file of the folder itself; choose another name")
+
+
+def write_predictions(predicted: Predicted, out: Path) -> None:
+    """Write the table, in a folder that is made where it is missing.
+
+    It appears whole or not at all, and the same predictions give the same bytes.
+    """
+    schema = table_schema(predicted.data, predicted.facts)
+    sink = pa.BufferOutputStream()
+    with parquet.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for batch in table_batches(predicted.data, predicted.prediction, predicted.scoring, schema):
+            writer.write_batch(batch)
+    write_whole(out, sink.getvalue().to_pybytes())
+
+
+def show_predictions(predicted: Predicted, out: Path) -> None:
+    """A few lines for a person: the model, predicted classes, accuracy where there are labels, the file."""
+    console = results()
+    card, data = predicted.release.card, predicted.data
+    method = predicted.release.config.method
+    say(
+        console,
+        f"model        {method}, round {card.round}, {card.fingerprint[:12]}, path {predicted.scoring}",
+    )
+    say(console, f"nodes        {data.num_nodes:,}, edges {len(data.edges):,}")
+    console.print(class_counts(predicted))
+    if scores := accuracies(predicted):
+        say(console, f"accuracy     {scores}")
+    if predicted.prediction.packs is not None:
+        say(console, "evidence     with quotations: the file stays inside the institution")
+    say(console, f"predictions  {out.absolute()}", "green")
+
+
+def class_counts(predicted: Predicted) -> Table:
+    """Nodes predicted and, where there are labels, labelled as each class."""
+    data, count = predicted.data, len(predicted.data.classes)
+    labelled = bool((data.labels >= 0).any())
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("class")
+    for heading in ("predicted", *(["labelled"] if labelled else [])):
+        table.add_column(heading, justify="right")
+    columns = [np.bincount(predicted.classes, minlength=count)]
+    if labelled:
+        columns.append(np.bincount(data.labels[data.labels >= 0], minlength=count))
+    for place, name in enumerate(data.classes):
+        table.add_row(Text(name), *(f"{column[place]:,}" for column in columns))
+    return table
+
+
+def accuracies(predicted: Predicted) -> str:
+    """Share of right predictions among the labelled nodes of each split, in words; empty without labels."""
+    data = predicted.data
+    right = predicted.classes == data.labels
+    parts = []
+    for code, split in [(3, SPLIT_NAMES[3]), (2, SPLIT_NAMES[2]), (1, SPLIT_NAMES[1]), (0, "other")]:
+        chosen = (data.split == code) & (data.labels >= 0)
+        if chosen.any():
+            parts.append(f"{percentage(float(right[chosen].mean()))} of {int(chosen.sum()):,} {split} nodes")
+    return ", ".join(parts)

@@ -1,0 +1,155 @@
+"""The settings of a command: defaults, then a file, then named options, then --set."""
+
+from __future__ import annotations
+
+import pkgutil
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from rich.table import Table
+from rich.text import Text
+
+from fedtag.common.config import RunConfig, default_settings, flatten, parse_setting, setting_descriptions
+from fedtag.common.errors import ConfigError
+from fedtag.deploy.terminal.console import results
+
+OWNED = ("resume", "data.sites")
+"""Settings that a command decides upon; a file with all settings of an earlier run may hold them."""
+
+
+def gather(file: Path | None, options: Mapping[str, Any], assignments: Sequence[str]) -> RunConfig:
+    """All settings of a run.
+
+    Args:
+        file: TOML with nested tables or dotted keys, for example the config.toml of an earlier run.
+        options: dotted keys; those that are None were not given.
+        assignments: `key=value` each.
+
+    Raises:
+        ConfigError: with everything that is wrong, one sentence each.
+    """
+    flat, problems = collect(file, options, assignments)
+    try:
+        config = resolve(flat)
+    except ConfigError as error:
+        problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return config
+
+
+def collect(
+    file: Path | None, options: Mapping[str, Any], assignments: Sequence[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """The dotted settings that were given, as for `gather`, and what is wrong with the assignments."""
+    flat: dict[str, Any] = read_settings(file) if file is not None else {}
+    flat |= {key: value for key, value in options.items() if value is not None}
+    problems: list[str] = []
+    for assignment in assignments:
+        try:
+            key, value = parse_setting(assignment)
+        except ConfigError as error:
+            problems.append(str(error))
+            continue
+        if key in OWNED:
+            problems.append(f"--set {assignment}: {key} is set by the command; use --resume or --data.")
+        flat[key] = value
+    return flat, problems
+
+
+def resolve(flat: Mapping[str, Any]) -> RunConfig:
+    """The settings of a run from those that were given.
+
+    Raises:
+        ConfigError: with everything that is wrong, one sentence each.
+    """
+    problems: list[str] = []
+    try:
+        config = RunConfig.from_flat(flat)
+    except ConfigError as error:
+        problems.append(str(error))
+    problems += _impossible(flat)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return config
+
+
+def read_settings(file: Path) -> dict[str, Any]:
+    """The dotted settings of a TOML file, without those that belong to the run that wrote it.
+
+    Raises:
+        ConfigError: the file is missing or is no TOML.
+    """
+    try:
+        flat = flatten(tomllib.loads(file.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ConfigError(f"--config {file}: {error.strerror}; name a TOML file") from error
+    except ValueError as error:
+        raise ConfigError(f"--config {file} is not TOML: {error}") from error
+    for key in OWNED:
+        flat.pop(key, None)
+    own = flat.get("out")
+    if isinstance(own, str) and own and Path(own).resolve() == file.parent.resolve():
+        del flat["out"]
+    return flat
+
+
+def method_names() -> tuple[str, ...]:
+    """The methods that have a module on both sides."""
+    import fedtag.client.methods
+    import fedtag.server.methods
+
+    sides = [
+        {module.name for module in pkgutil.iter_modules(package.__path__)}
+        for package in (fedtag.client.methods, fedtag.server.methods)
+    ]
+    return tuple(sorted((sides[0] & sides[1]) - {"registry"}))
+
+
+def config_block() -> str:
+    """The `[tool.flwr.app.config]` part of pyproject.toml, with every key and its default."""
+    return tomli_w.dumps({"tool": {"flwr": {"app": {"config": nested_defaults()}}}})
+
+
+def nested_defaults() -> dict[str, Any]:
+    """The unresolved defaults as tables."""
+    nested: dict[str, Any] = {}
+    for key, value in default_settings().items():
+        *sections, name = key.split(".")
+        table = nested
+        for section in sections:
+            table = table.setdefault(section, {})
+        table[name] = value
+    return nested
+
+
+def _impossible(flat: Mapping[str, Any]) -> list[str]:
+    """What the types of the settings do not rule out but this installation does."""
+    from fedtag.client.data.splitting import parse_split
+
+    problems = []
+    method, split = flat.get("method"), flat.get("data.split")
+    if isinstance(method, str) and method not in method_names():
+        problems.append(f"method '{method}' is unknown; use one of {', '.join(method_names())}.")
+    if isinstance(split, str):
+        try:
+            parse_split(split)
+        except ConfigError as error:
+            problems.append(str(error))
+    return problems
+
+
+def show_settings() -> None:
+    """Every key with its default and meaning."""
+    meanings = setting_descriptions()
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("setting", no_wrap=True)
+    table.add_column("default", no_wrap=True)
+    table.add_column("meaning", overflow="fold")
+    for key, value in default_settings().items():
+        shown = '""' if value == "" else str(value).lower() if isinstance(value, bool) else str(value)
+        table.add_row(Text(key), Text(shown), Text(meanings[key]))
+    results().print(table)

@@ -1,0 +1,132 @@
+"""A run on one machine: its folder, its simulated sites, and its rounds in this process."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from fedtag.client.context.session import Session
+from fedtag.client.run.simulated import SEPARATOR, simulate_sites
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig, flatten
+from fedtag.common.errors import ConfigError, RunError
+from fedtag.deploy.terminal.display import Display
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.tracking.meters import exposed_meters
+from fedtag.server.tracking.run_directory import SITES, RunDirectory
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run directory with its settings and its sites; rounds may have been done already."""
+
+    config: RunConfig
+    directory: RunDirectory
+    sites: tuple[Site, ...]
+
+
+def free_folder(parent: Path, config: RunConfig) -> Path:
+    """PARENT/METHOD-DATA-N with the first N that is free."""
+    data = folder_name(data_name(config.data.source))[:40].strip("-")
+    return next_free(parent / f"{config.method}-{data}-1")
+
+
+def data_name(source: str) -> str:
+    """How a source is called: the name of its folder or file, joined where it is several."""
+    sources = [one.strip() for one in source.split(SEPARATOR)]
+    return "+".join(Path(one).stem or one for one in sources)
+
+
+def folder_name(text: str) -> str:
+    """A text with everything but letters, digits and any of + . _ - replaced."""
+    return re.sub(r"[^\w+.-]+", "-", text).strip("-")
+
+
+def next_free(path: Path) -> Path:
+    """The path, or with the first higher number at its end that is free."""
+    stem, _, number = path.name.rpartition("-")
+    if not number.isdecimal():
+        stem, number = path.name, "1"
+    count = int(number)
+    while path.exists():
+        count += 1
+        path = path.with_name(f"{stem}-{count}")
+    return path
+
+
+def prepare(config: RunConfig) -> PreparedRun:
+    """Make the run directory `config.out` with sites and settings; nothing is left where that fails.
+
+    Raises:
+        ConfigError, DataError: settings or data are at fault.
+        RunError: the folder is taken.
+    """
+    check_device(config.device)
+    out = Path(config.out).absolute()
+    config = with_absolute_sources(config)
+    if out.exists():
+        RunDirectory(out)
+    home = next(parent for parent in out.parents if parent.is_dir())
+    with tempfile.TemporaryDirectory(prefix=".fedtag-", dir=home, ignore_cleanup_errors=True) as staging:
+        simulate_sites(config, Path(staging) / SITES)
+        directory = RunDirectory(out)
+        (Path(staging) / SITES).rename(out / SITES)
+    config = _placed(config.to_flat(), out, resume=False)
+    directory.write_config(config.to_nested())
+    return PreparedRun(config, directory, simulate_sites(config, out / SITES))
+
+
+def reopen(path: Path) -> PreparedRun:
+    """An earlier run, to be continued with the settings in its config.toml.
+
+    Raises:
+        RunError: it is no run, or was stopped before its settings were written.
+    """
+    out = path.absolute()
+    directory = RunDirectory(out, resume=True)
+    settings = flatten(directory.read_config())
+    if not settings:
+        raise RunError(f"{path} has no config.toml to go on with; start the run anew with another --out")
+    config = _placed(settings, out, resume=True)
+    return PreparedRun(config, directory, simulate_sites(config, out / SITES))
+
+
+def run_in_process(run: PreparedRun, display: Display) -> None:
+    """All rounds that are left, with the clients in this process, one after the other.
+
+    Raises:
+        QuorumError: too few clients answered; the run can go on later.
+    """
+    sessions = [Session(site, run.config, display.work(site.name)) for site in run.sites]
+    with exposed_meters(display.rounds.note) as meters:
+        Rounds(InProcessGrid(sessions), run.config, run.directory, display.rounds, meters).run()
+
+
+def check_device(name: str) -> None:
+    """Raise ConfigError where PyTorch cannot compute on the device."""
+    if name == "auto":
+        return
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        count = torch.cuda.device_count()
+        here = f"cpu, cuda:0 to cuda:{count - 1}" if count else "cpu only"
+        raise ConfigError(f"device '{name}' is not on this machine, which has {here}; use auto") from error
+
+
+def with_absolute_sources(config: RunConfig) -> RunConfig:
+    """The same sources by paths that hold from any folder, so that a run can go on from another one."""
+    sources = [source.strip() for source in config.data.source.split(SEPARATOR)]
+    absolute = [str(Path(source).absolute()) if Path(source).exists() else source for source in sources]
+    return RunConfig.from_flat({**config.to_flat(), "data.source": SEPARATOR.join(absolute)})
+
+
+def _placed(settings: Mapping[str, object], out: Path, resume: bool) -> RunConfig:
+    own = {"out": str(out), "resume": resume, "data.sites": str(out / SITES)}
+    return RunConfig.from_flat({**settings, **own})

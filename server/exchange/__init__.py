@@ -1,0 +1,1 @@
+"""Exchanges with the clients: instructions out, screened replies in."""

@@ -1,0 +1,144 @@
+"""Reception of replies: whose they are, whether they agree with the federation, whether they are usable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import WireError
+from fedtag.common.models.parameters import fingerprint
+from fedtag.common.secure.phases import KEYS, PROTOCOL
+from fedtag.common.wire.records import Reply
+from fedtag.server.exchange.introductions import disagreement, majority, parse_introduction
+from fedtag.server.exchange.messages import check_letters
+from fedtag.server.exchange.participation import SCORE
+from fedtag.server.exchange.screening import check_content, check_norm
+from fedtag.server.methods.registry import Agreement, Phase, ServerMethod, TensorForm
+from fedtag.server.state.run_state import Standing
+from fedtag.server.strategies.weights import parse_statistics
+
+
+class Reception:
+    """Names of nodes, learned from their replies, and the screening of what they send.
+
+    A node's identity is the name that its site gives itself, because Flower gives a restarted node another
+    number.
+    """
+
+    def __init__(self, method: ServerMethod, config: RunConfig) -> None:
+        self.method = method
+        self.config = config
+        self.names: dict[int, str] = {}
+        self._former: dict[int, str] = {}
+
+    @property
+    def replaced(self) -> dict[int, str]:
+        """Nodes whose name another one has now, as after a restart; Flower believes in them for up to a minute."""
+        taken = set(self.names.values())
+        return {node: name for node, name in self._former.items() if name in taken}
+
+    def label(self, node: int, standing: Standing) -> str:
+        """How messages to people call a node: by its name in this run, which it may have told before a resumption."""
+        return self.names.get(node) or standing.nodes.get(node) or f"node {node}"
+
+    def receive(
+        self,
+        arrived: Mapping[int, Reply],
+        phases: Mapping[int, Phase],
+        standing: Standing,
+        expected: Mapping[str, TensorForm] | None = None,
+    ) -> tuple[dict[str, Reply], dict[str, str]]:
+        """Usable replies and reasons of refusal, by client.
+
+        The first replies of a run decide what the federation has in common and so begin the method's state.
+
+        Args:
+            arrived: by node.
+            phases: what each node was asked for.
+            standing: of the run.
+            expected: tensors of a contribution, where they are not those of the method.
+        """
+        accepted: dict[str, tuple[int, Reply]] = {}
+        refused: dict[str, str] = {}
+        # Who has had a name comes before newcomers that claim it.
+        for node in sorted(arrived, key=lambda node: (self.names.get(node) != arrived[node].client, node)):
+            reply = arrived[node]
+            if reply.client in accepted:
+                refused[f"node {node}"] = (
+                    f"another node also calls itself '{reply.client}': give each site its own name in --node-config"
+                )
+            else:
+                accepted[reply.client] = (node, reply)
+        refused |= self._agree({client: reply for client, (_, reply) in accepted.items()}, standing)
+        usable: dict[str, Reply] = {}
+        for client, (node, reply) in accepted.items():
+            if client in refused:
+                continue
+            try:
+                self._check(reply, phases[node], standing, expected)
+            except WireError as error:
+                refused[client] = str(error)
+                continue
+            self._name(node, client)
+            others = {known: name for known, name in standing.nodes.items() if name != client}
+            standing.nodes = {**others, node: client}
+            usable[client] = reply
+        return usable, refused
+
+    def _check(
+        self, reply: Reply, phase: Phase, standing: Standing, expected: Mapping[str, TensorForm] | None
+    ) -> None:
+        assert standing.state is not None
+        assert standing.agreement is not None
+        if phase.name in PROTOCOL:
+            forms: Mapping[str, TensorForm] = {}
+        else:
+            own = self.method.expected(standing.state, phase)
+            forms = own if expected is None or phase is SCORE else expected
+        silent = self.config.privacy.hide_statistics or phase.name in PROTOCOL - {KEYS}
+        check_content(reply, forms, standing.agreement, sized=not silent)
+        check_norm(reply, self.config.aggregation.max_update_norm)
+        if phase.name not in PROTOCOL:
+            check_letters(reply.content.letters, phase, self.method.kinds)
+        if "statistics" in reply.content.values:
+            parse_statistics(reply.content.values["statistics"], len(standing.agreement.classes))
+
+    def _name(self, node: int, client: str) -> None:
+        for other in [known for known, name in self.names.items() if name == client and known != node]:
+            del self.names[other]
+            self._former[other] = client
+        self.names[node] = client
+        self._former.pop(node, None)
+
+    def _agree(self, replies: Mapping[str, Reply], standing: Standing) -> dict[str, str]:
+        refused: dict[str, str] = {}
+        told: dict[str, Agreement] = {}
+        for client, reply in replies.items():
+            if "introduction" in reply.content.values:
+                try:
+                    told[client] = parse_introduction(reply.content.values)
+                except WireError as error:
+                    refused[client] = str(error)
+        if standing.agreement is None:
+            if not told:
+                return refused | dict.fromkeys(replies, "the client did not introduce itself")
+            standing.agreement = majority(told)
+            standing.state = self.method.begin(standing.agreement, self.config)
+        assert standing.state is not None
+        start = fingerprint(standing.state.section("model")) if told and standing.round == 0 else ""
+        for client, own in told.items():
+            reason = disagreement(own, standing.agreement)
+            initial = replies[client].content.values.get("initial")
+            if reason is None and initial is not None and standing.round == 0 and initial != start:
+                reason = (
+                    "the seed gives other initial parameters there: install the same versions on all sites"
+                )
+            if reason is not None:
+                refused[client] = reason
+            else:
+                standing.count_tokens(_encoder_tokens(replies[client]))
+        return refused
+
+
+def _encoder_tokens(reply: Reply) -> dict[str, int]:
+    return {"encoder": reply.content.values["introduction"].get("encoded_tokens", 0)}

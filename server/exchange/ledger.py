@@ -1,0 +1,268 @@
+"""What one exchange adds to the run's records: pooled scores, a row for each client, disclosures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fedtag.common.numerics.scores import Tally, pooled
+from fedtag.common.secure.letters import PEERS, SHOWN, UNOPENED
+from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
+from fedtag.common.secure.upload import UNREAD
+from fedtag.common.wire.records import Content, Instruction, Reply
+from fedtag.server.exchange.screening import tallies
+from fedtag.server.methods.registry import Kind
+from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow
+
+SERVER = "server"
+COMMON_KINDS: Mapping[str, Kind] = {
+    "best": Kind("the global model of the best round so far"),
+    "scores": Kind("right and wrong predictions by class, and confidences in 15 bins"),
+    "sizes": Kind("numbers of nodes: all, training, validation, test"),
+    "training": Kind("the loss of the last local step, the number of steps and of effective steps"),
+    "statistics": Kind("mean predicted class distribution, norm of attention, validation accuracy"),
+    "masked": Kind("the update and what is hidden with it, under masks that only sums lose", "masked"),
+    KEYS: Kind("public keys"),
+    PEERS: Kind("public keys of all clients"),
+    UNOPENED: Kind("whose letters could not be opened"),
+    SHOWN: Kind("how many records were shown to whom"),
+    "trains": Kind("whether the client has any training node"),
+    SHARES: Kind(
+        "who is asked, public keys and commitments of coming masks; in letters, sealed shares of secrets"
+    ),
+    "sum": Kind("which sum, its members with their public keys, their weights, and what is summed"),
+    UNREAD: Kind("members whose letters with shares of secrets could not be read"),
+    SIGN: Kind("who survived, and signatures of that"),
+    UNMASK: Kind("who survived, and the shares that take the masks off their sum"),
+    "introduction": Kind("names of the classes, kind and dimension of features, chunks and tokens encoded"),
+    "initial": Kind("fingerprint of the parameters that the seed gives"),
+    "seconds": Kind("durations of the local phases"),
+    "condensation": Kind("share of nodes that was trained on; how many synthetic ones are near to real ones"),
+    "tokens": Kind("numbers of language model tokens and of summaries"),
+}
+UNNAMED = Kind("settings of the exchange")
+
+
+@dataclass
+class Traffic:
+    """Bytes on the wire in a round."""
+
+    up: int = 0
+    down: int = 0
+
+
+@dataclass
+class Exchanged:
+    """What came of one exchange: replies and reasons of failure by node, bytes on the wire, seconds."""
+
+    replies: dict[int, Reply] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
+    bytes_up: int = 0
+    bytes_down: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class PooledScores:
+    """The scores of a model over all clients, by the way of scoring that is best on validation."""
+
+    path: str
+    val: Tally
+    test: Tally
+
+
+def pool_scores(replies: Mapping[str, Reply], paths: Iterable[str]) -> PooledScores | None:
+    """Sum the clients' counts for each path and take the path with the best validation accuracy.
+
+    The first of equal paths wins; a federation without validation nodes takes the first. None if no client
+    scored.
+    """
+    best: PooledScores | None = None
+    for path in paths:
+        counts = [tallies(reply, path) for reply in replies.values()]
+        val = pooled(count["val"] for count in counts if count)
+        test = pooled(count["test"] for count in counts if count)
+        if val is None or test is None:
+            continue
+        if best is None or (val.accuracy or 0.0) > (best.val.accuracy or 0.0):
+            best = PooledScores(path, val, test)
+    return best
+
+
+def with_scores(row: RoundRow, scores: PooledScores | None) -> RoundRow:
+    """The row of a round, completed by the scores of its model."""
+    if scores is None:
+        return row
+    return replace(
+        row,
+        val_accuracy=scores.val.accuracy,
+        test_accuracy=scores.test.accuracy,
+        test_macro_f1=scores.test.macro_f1,
+        val_macro_f1=scores.val.macro_f1,
+        test_ece=scores.test.calibration_error,
+    )
+
+
+def training_row(
+    round_number: int,
+    replies: Mapping[str, Reply],
+    counts: tuple[int, int],
+    seconds_by_phase: Mapping[str, float],
+    traffic: Traffic,
+    empty: bool,
+) -> RoundRow:
+    """The row of a round before its model is scored; the training loss is the mean over training nodes.
+
+    `replies` tell losses and counts of nodes; `counts` are the clients that answered and that failed.
+    """
+    told = [reply.content.values for reply in replies.values()]
+    losses = [
+        (values["sizes"]["train_nodes"], values["training"]["loss"])
+        for values in told
+        if "training" in values
+    ]
+    trained = sum(nodes for nodes, _ in losses)
+    condensed = [values["condensation"] for values in told if "condensation" in values]
+    nodes = sum(entry["nodes"] for entry in condensed)
+    local = pool_scores(replies, ["local"])
+    return RoundRow(
+        round=round_number,
+        train_loss=sum(nodes * loss for nodes, loss in losses) / trained if trained else None,
+        val_accuracy=None,
+        test_accuracy=None,
+        test_macro_f1=None,
+        seconds=sum(seconds_by_phase.values()),
+        seconds_by_phase=dict(seconds_by_phase),
+        bytes_up=traffic.up,
+        bytes_down=traffic.down,
+        clients_ok=counts[0],
+        clients_failed=counts[1],
+        local_val_accuracy=local.val.accuracy if local else None,
+        local_test_accuracy=local.test.accuracy if local else None,
+        effective_ratio=sum(entry["core"] for entry in condensed) / nodes if nodes else None,
+        empty=empty,
+    )
+
+
+def client_rows(
+    round_number: int,
+    replies: Mapping[str, Reply],
+    failures: Mapping[str, str],
+    weights: Mapping[str, float],
+    paths: tuple[str, ...],
+    chosen: str,
+    contributed: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[ClientRow]:
+    """One row for each client that scored the model of a round or failed in it, in the order of names.
+
+    Args:
+        replies: to the exchange that scored.
+        failures: reasons, by client.
+        weights: in the round.
+        paths: all ways of scoring.
+        chosen: the one that counts.
+        contributed: what the contributions to the round said of themselves, by client: steps, normaliser,
+            statistics, condensation, parameters; replies that score a model belong to the round after it and
+            say nothing of it.
+    """
+    rows = []
+    for client in sorted({*replies, *failures}):
+        reply = replies.get(client)
+        own = (contributed or {}).get(client, {})
+        values = reply.content.values if reply else {}
+        sizes = values.get("sizes", {})
+        scores = tallies(reply, chosen) if reply else {}
+        local = tallies(reply, "local") if reply else {}
+        ways = {
+            f"{subset}_accuracy_{path}": counts.accuracy
+            for path in paths
+            for subset, counts in (tallies(reply, path) if reply else {}).items()
+        }
+        rows.append(
+            ClientRow(
+                round=round_number,
+                client=client,
+                nodes=sizes.get("nodes"),
+                train_nodes=sizes.get("train_nodes"),
+                val_nodes=sizes.get("val_nodes"),
+                test_nodes=sizes.get("test_nodes"),
+                val_accuracy=scores["val"].accuracy if scores else None,
+                test_accuracy=scores["test"].accuracy if scores else None,
+                test_macro_f1=scores["test"].macro_f1 if scores else None,
+                local_test_accuracy=local["test"].accuracy if local else None,
+                seconds_by_phase=values.get("seconds", {}),
+                weight=weights.get(client, 0.0 if weights and client not in failures else None),
+                failed=failures.get(client),
+                scores=ways if len(paths) > 1 else {},
+                steps=own.get("steps"),
+                normaliser=own.get("normaliser"),
+                statistics=own.get("statistics", {}),
+                condensation=own.get("condensation", {}),
+                parameters=own.get("parameters"),
+            )
+        )
+    return rows
+
+
+def disclosures(
+    round_number: int,
+    instructions: Mapping[str, Instruction],
+    replies: Mapping[str, Reply],
+    kinds: Mapping[str, Kind],
+) -> list[Disclosure]:
+    """Every kind of record that crossed, in both directions; letters between clients pass the server sealed."""
+    rows = []
+    known = {**COMMON_KINDS, **kinds}
+    for client, instruction in sorted(instructions.items()):
+        rows += _crossed(round_number, SERVER, client, instruction.content, known)
+    for client, reply in sorted(replies.items()):
+        rows += _crossed(round_number, client, SERVER, reply.content, known)
+        shown = reply.content.values.get(SHOWN) or {}
+        rows += [
+            Disclosure(
+                round_number,
+                client,
+                letter.recipient,
+                letter.kind,
+                len(letter.body),
+                known.get(letter.kind, UNNAMED).reveals,
+                "encrypted",
+                shown.get(letter.kind, {}).get(letter.recipient, 1),
+            )
+            for letter in reply.content.letters
+        ]
+    return rows
+
+
+def _crossed(
+    round_number: int, sender: str, receiver: str, content: Content, kinds: Mapping[str, Kind]
+) -> list[Disclosure]:
+    sizes: dict[str, int] = {}
+    for name, value in content.tensors.items():
+        kind = name.partition("/")[0]
+        sizes[kind] = sizes.get(kind, 0) + value.numel() * value.element_size()
+    for name, value in content.values.items():
+        if name in kinds:
+            sizes[name] = sizes.get(name, 0) + len(json.dumps(value))
+    return [
+        Disclosure(round_number, sender, receiver, kind, size, kinds[kind].reveals, kinds[kind].protected)
+        for kind, size in sizes.items()
+        if kind in kinds
+    ]
+
+
+def row_to_state(row: RoundRow) -> dict[str, Any]:
+    """A row as JSON, to wait in the checkpoint for its scores."""
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in vars(row).items()}
+
+
+def add_durations(seconds: dict[str, float], exchange: float, replies: Mapping[str, Reply]) -> None:
+    """Add an exchange's wall time to a table by phase: the slowest client's phases, then what is left."""
+    durations = [reply.content.values.get("seconds", {}) for reply in replies.values()]
+    slowest: Mapping[str, float] = max(durations, key=lambda phases: sum(phases.values()), default={})
+    for phase, duration in slowest.items():
+        seconds[phase] = seconds.get(phase, 0.0) + duration
+    left = max(0.0, exchange - sum(slowest.values()))
+    seconds["transport and waiting"] = seconds.get("transport and waiting", 0.0) + left

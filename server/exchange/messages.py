@@ -1,0 +1,83 @@
+"""Letters from client to client, which the server relays and cannot read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fedtag.common.errors import WireError
+from fedtag.common.secure.letters import PEERS, UNOPENED
+from fedtag.common.wire.records import Content, Letter, Reply
+from fedtag.server.exchange.peer_list import Directory
+from fedtag.server.methods.registry import Kind, Phase
+from fedtag.server.state.run_state import Standing
+
+
+class Mailbox:
+    """What waits for each client, until it has answered an exchange in which it was delivered.
+
+    What waits belongs to the standing, so that a run that is resumed delivers the same letters.
+
+    Args:
+        directory: of the clients.
+        standing: of the run.
+        most_bytes: that wait for one client; the oldest letters go first.
+    """
+
+    def __init__(self, directory: Directory, standing: Standing, most_bytes: float) -> None:
+        self.directory = directory
+        self.standing = standing
+        self.most_bytes = most_bytes
+
+    def delivery(self, client: str) -> Content:
+        """The keys of the peers, and what waits for a client."""
+        return Content({}, {PEERS: self.directory.as_json()}, tuple(self.standing.letters.get(client, ())))
+
+    def exchanged(self, replies: Mapping[str, Reply], note: Callable[[str], None]) -> None:
+        """Forget what those who answered have got, and keep what they sent.
+
+        Args:
+            replies: usable ones of a phase with letters, by client.
+            note: told about letters that cannot be delivered.
+        """
+        for client, reply in sorted(replies.items()):
+            told = reply.content.values.get(UNOPENED)
+            senders = [peer for peer in self.directory.keys if isinstance(told, list) and peer in told]
+            if senders:
+                note(f"{client} could not open letters of {', '.join(senders)}, and goes on without them")
+        waiting = {
+            client: list(kept) for client, kept in self.standing.letters.items() if client not in replies
+        }
+        for reply in replies.values():
+            for letter in reply.content.letters:
+                if letter.recipient in self.directory.keys:
+                    waiting.setdefault(letter.recipient, []).append(letter)
+                else:
+                    note(
+                        f"a letter of {letter.sender} to {letter.recipient[:64]!r} is dropped: nobody is called so"
+                    )
+        for client, kept in waiting.items():
+            dropped = 0
+            while sum(len(letter.body) for letter in kept) > self.most_bytes:
+                kept.pop(0)
+                dropped += 1
+            if dropped:
+                note(
+                    f"{dropped} letters to {client} are dropped, since more than exchange.max-message-mb waits for it"
+                )
+        self.standing.letters = {client: tuple(kept) for client, kept in sorted(waiting.items()) if kept}
+
+
+def check_letters(letters: tuple[Letter, ...], phase: Phase, kinds: Mapping[str, Kind]) -> None:
+    """Refuse letters in a phase that has none, and kinds that the method does not declare.
+
+    Raises:
+        WireError: naming the first fault.
+    """
+    if letters and not phase.letters:
+        raise WireError(f"phase '{phase.name}' has no letters between clients")
+    for letter in letters:
+        if letter.kind not in kinds:
+            raise WireError(f"letters of kind {letter.kind[:64]!r} are not known to the method")
+    addressed = [(letter.recipient, letter.kind) for letter in letters]
+    if len(set(addressed)) < len(addressed):
+        raise WireError("a client sends each peer at most one letter of a kind in a phase")

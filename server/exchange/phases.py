@@ -1,0 +1,224 @@
+"""One exchange with the clients, repeated with those who failed while the quorum is missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import QuorumError
+from fedtag.common.logs import Event, fields
+from fedtag.common.numerics.robust_rules import fewest_clients
+from fedtag.common.secure.phases import PROTOCOL
+from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
+from fedtag.server.exchange.inbox import Reception
+from fedtag.server.exchange.ledger import Traffic, add_durations, disclosures
+from fedtag.server.exchange.messages import Mailbox
+from fedtag.server.exchange.participation import CLOSE, SCORE, participants
+from fedtag.server.exchange.peer_list import Directory
+from fedtag.server.methods.registry import Phase, ServerMethod, TensorForm
+from fedtag.server.state.monitor import Watch, left_out
+from fedtag.server.state.progress import Progress
+from fedtag.server.state.run_state import Standing
+from fedtag.server.tracking.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from fedtag.server.run.rounds import Exchange
+
+# The rest of a deadline is for loading, scoring and the way back; what round 1 has more is for encoding.
+TRAINING_SHARE = 0.8
+
+
+class Turn:
+    """What belongs to one round while it goes on: its number, whether scores are due, durations, bytes."""
+
+    def __init__(self, number: int, due: bool = False) -> None:
+        self.number = number
+        self.due = due
+        self.seconds: dict[str, float] = {}
+        self.traffic = Traffic()
+
+
+class Phases:
+    """The exchanges of a run.
+
+    Args:
+        exchange: with the grid's nodes.
+        method: gives the instructions.
+        config: of the run.
+        directory: where disclosures are written.
+        progress: told about troubles.
+        standing: of the run.
+        watch: told what goes on.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        method: ServerMethod,
+        config: RunConfig,
+        directory: RunDirectory,
+        progress: Progress,
+        standing: Standing,
+        watch: Watch,
+    ) -> None:
+        self.exchange = exchange
+        self.method = method
+        self.config = config
+        self.directory = directory
+        self.progress = progress
+        self.standing = standing
+        self.watch = watch
+        self.reception = Reception(method, config)
+        self.peers = Directory()
+        self.mailbox = Mailbox(self.peers, standing, config.exchange.max_message_mb * 2**20)
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """The clients behind the nodes that have said who they are."""
+        return self.reception.names
+
+    def online(self) -> list[int]:
+        """The nodes that are there, without those whose site has come back as another node.
+
+        At the start of a run they are told as soon as enough of them are there.
+
+        Raises:
+            QuorumError: too few came.
+        """
+        wanted = self.config.clients if not self.names else 1
+        return self.exchange.nodes(wanted, self.progress, self.watch, self.reception.replaced)
+
+    def run(
+        self,
+        turn: Turn,
+        phase: Phase,
+        asked: Mapping[int, Phase] | None = None,
+        extra: Callable[[str | None], Content] | None = None,
+        expected: Mapping[str, TensorForm] | None = None,
+        wanted: int | None = None,
+    ) -> tuple[dict[str, Reply], dict[str, str]]:
+        """Usable replies and reasons of failure, by client.
+
+        Args:
+            turn: the round; durations and bytes are added to it.
+            phase: of the method, of scoring, or of secure summation.
+            asked: the phase of each node; by default of those who take part.
+            extra: what goes to a client beside the method's own instruction.
+            expected: tensors that a contribution must have, by default those of the method.
+            wanted: how many usable replies are enough, by default the quorum; with a number given, nobody is
+                asked twice.
+
+        Raises:
+            QuorumError: too few are usable.
+        """
+        if phase.name not in PROTOCOL and phase is not SCORE:
+            self.standing.step += 1
+        settings = self.config.exchange
+        deadline = settings.first_deadline if turn.number == 1 else settings.deadline
+        if asked is None:
+            asked = participants(self.online(), self.names, self.config, turn.number, phase, turn.due)
+        once = wanted is not None
+        attempts = 1 if once else settings.retries + 1
+        if wanted is None:
+            wanted = max(1, math.ceil(settings.quorum * len(asked)), self.fewest if phase.sums else 1)
+        usable: dict[str, Reply] = {}
+        failures: dict[str, str] = {}
+        for _ in range(attempts):
+            instructions = {
+                node: self._instruction(turn, node, part, deadline, extra if part is phase else None)
+                for node, part in asked.items()
+            }
+            labels = {node: self.reception.label(node, self.standing) for node in instructions}
+            labelled = {labels[node]: instruction for node, instruction in instructions.items()}
+            self.watch.asked(turn.number, phase.name, asked, deadline)
+            exchanged = self.exchange.run(instructions, deadline, self.watch)
+            before = self.reception.replaced
+            accepted, refused = self.reception.receive(exchanged.replies, asked, self.standing, expected)
+            for node, client in self.reception.replaced.items() - before.items():
+                note = f"{client} has come back as another node; node {node} is asked no more"
+                self.progress.note(
+                    note, fields(Event.RETURNED, round=turn.number, client=client, node=str(node))
+                )
+            troubles = exchanged.failures | refusals_by_node(exchanged.replies, refused)
+            self.watch.exchanged(turn.number, phase.name, exchanged, troubles, self.names)
+            refused |= {labels[node]: reason for node, reason in exchanged.failures.items()}
+            usable = accepted | usable
+            failures = {name: why for name, why in (failures | refused).items() if name not in usable}
+            turn.traffic.up += exchanged.bytes_up
+            turn.traffic.down += exchanged.bytes_down
+            add_durations(turn.seconds, exchanged.seconds, accepted)
+            self.directory.append_disclosures(disclosures(turn.number, labelled, accepted, self.method.kinds))
+            for client, reason in sorted(refused.items()):
+                note = f"round {turn.number}, {client} is left out: {reason}"
+                self.progress.note(note, left_out(turn.number, client, reason, self.names.values()))
+            if len(usable) >= wanted:
+                if phase.letters:
+                    self.mailbox.exchanged(usable, self.progress.note)
+                return dict(sorted(usable.items())), failures
+            online = set(self.exchange.nodes(1, self.progress, self.watch, self.reception.replaced))
+            asked = {
+                node: part
+                for node, part in asked.items()
+                if node in online and self.names.get(node) not in usable
+            }
+        reasons = "; ".join(f"{client}: {reason}" for client, reason in sorted(failures.items()))
+        missed = f"{len(usable)} clients answered, {wanted} are needed ({reasons})"
+        if once:
+            raise QuorumError(missed)
+        raise QuorumError(
+            f"round {turn.number} stopped: {missed}. "
+            f"Complete rounds are safe: continue with --resume {self.directory.path}"
+        )
+
+    @property
+    def fewest(self) -> int:
+        """The updates that the rule needs, because it cannot outvote anybody with fewer."""
+        rule = self.config.aggregation
+        return fewest_clients(rule.rule, rule.hostile, rule.trim)
+
+    def _instruction(
+        self,
+        turn: Turn,
+        node: int,
+        phase: Phase,
+        deadline: float,
+        extra: Callable[[str | None], Content] | None,
+    ) -> Instruction:
+        standing, client = self.standing, self.names.get(node)
+        more = Content() if extra is None else extra(client)
+        tensors: dict[str, Tensor] = {}
+        values: dict[str, object] = {"introduce": client is None}
+        letters = more.letters
+        if phase.name not in PROTOCOL:
+            content = self.method.instruct(standing.state, phase, client, self.config)
+            tensors |= content.tensors
+            letters = content.letters + letters
+            values |= {
+                **content.values,
+                "evaluate": turn.due,
+                "evaluate_local": self.config.evaluation.local,
+                "training_seconds": TRAINING_SHARE * min(deadline, self.config.exchange.deadline),
+            }
+        if phase.letters and client is not None:
+            delivery = self.mailbox.delivery(client)
+            letters += delivery.letters
+            values |= delivery.values
+        if phase is CLOSE and self.method.keeps_evidence:
+            tensors |= prefixed("best", standing.best)
+            values |= {"best_round": standing.best_round, "last_round": standing.round}
+        values |= more.values
+        return Instruction(
+            standing.run, standing.step, turn.number, phase.name, Content(tensors, values, letters)
+        )
+
+
+def refusals_by_node(replies: Mapping[int, Reply], refused: Mapping[str, str]) -> dict[int, str]:
+    """Reasons of refusal by node; among nodes that claim one name, the one whose claim was heard has it."""
+    reasons = {
+        node: refused.get(f"node {node}", refused.get(reply.client)) for node, reply in replies.items()
+    }
+    return {node: why for node, why in reasons.items() if why is not None}

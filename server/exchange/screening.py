@@ -1,0 +1,279 @@
+"""Screening of replies: nothing that a client sends is used before it has been checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedtag.common.errors import WireError
+from fedtag.common.models.supernet.architecture import Architecture
+from fedtag.common.numerics.clipping import l2_norm
+from fedtag.common.numerics.scores import CALIBRATION_BINS, Tally
+from fedtag.common.secure.letters import SHOWN
+from fedtag.common.secure.upload import Opened
+from fedtag.common.wire.names import CLIENT_NAME
+from fedtag.common.wire.records import Instruction, Reply
+from fedtag.server.methods.registry import Agreement, TensorForm
+
+SUBSETS = ("val", "test")
+MOST_NODES = 10**12
+LEAKS = ("copied", "close")
+MOST_SECONDS = 1e9
+MOST_PHASES = 64
+MOST_PARAMETERS = 10**12
+MOST_EFFECTIVE_STEPS = 1e9
+# Far beyond any step of training; sums and squares of larger float32 values soon overflow.
+LARGEST_CHANGE = 1e6
+# Far more than the rounding of fixed point.
+SUM_TOLERANCE = 1e-3
+
+
+def check_origin(reply: Reply, instruction: Instruction) -> None:
+    """Refuse what does not answer this very instruction: another run, a stale or a replayed reply.
+
+    Raises:
+        WireError: naming the field that differs.
+    """
+    for name in ("run", "step", "round", "phase"):
+        got, wanted = getattr(reply, name), getattr(instruction, name)
+        if got != wanted:
+            raise WireError(f"the reply belongs to {name} {got!r}, not to {wanted!r}: stale or replayed")
+    if not CLIENT_NAME.fullmatch(reply.client):
+        raise WireError(f"the client calls itself {reply.client[:80]!r}, which is no valid name")
+
+
+def check_content(
+    reply: Reply, expected: Mapping[str, TensorForm], agreement: Agreement, sized: bool = True
+) -> None:
+    """Refuse wrong keys, shapes, dtypes, values that are not finite, and impossible counts.
+
+    Args:
+        reply: whose origin has been checked.
+        expected: the contribution's tensors; all but the optional ones must be there, or none at all.
+        agreement: decides the shape of confusion counts.
+        sized: whether the reply must say how many nodes the client has; scores go with these counts only.
+
+    Raises:
+        WireError: naming the first fault.
+    """
+    sizes = _sizes(reply.content.values) if sized else {}
+    contribution = {
+        name: value for name, value in reply.content.tensors.items() if not name.startswith("scores/")
+    }
+    if contribution:
+        _contribution(contribution, expected)
+        _bounded(contribution)
+    groups = _grouped(reply.content.section("scores"))
+    if (groups or "sizes" in reply.content.values) and not sized:
+        raise WireError(
+            "the client sent scores or counts of nodes in clear that it was to hide, or that nobody asked for"
+        )
+    for path, subset in groups:
+        if subset not in SUBSETS or any((path, other) not in groups for other in SUBSETS):
+            raise WireError(f"scores '{path}/{subset}': a way of scoring has counts of val and of test nodes")
+    for (path, subset), fields in groups.items():
+        _counts(f"{path}/{subset}", fields, len(agreement.classes), sizes[f"{subset}_nodes"])
+    values = reply.content.values
+    _training(values.get("training"))
+    _seconds(values.get("seconds", {}))
+    _condensation(values.get("condensation"))
+    _shown(values.get(SHOWN, {}))
+    _architecture(values.get("architecture"))
+    if not isinstance(values.get("tokens", {}), dict):
+        raise WireError("tokens must be a table of counts")
+    if any(letter.sender != reply.client for letter in reply.content.letters):
+        raise WireError("a letter bears another sender than the client that handed it in")
+
+
+def check_norm(reply: Reply, most: float) -> None:
+    """Refuse an update that is longer than `aggregation.max-update-norm`.
+
+    Args:
+        reply: whose content has been checked.
+        most: L2 norm over all floating-point tensors of the update; 0: no bound.
+
+    Raises:
+        WireError: naming the norm.
+    """
+    norm = l2_norm(reply.content.section("update"))
+    # Not `norm > most`, which a norm that is not a number would pass.
+    if most and not norm <= most:
+        raise WireError(f"the update's L2 norm {norm:.6g} exceeds aggregation.max-update-norm ({most:g})")
+
+
+def check_sum(opened: Opened, most_weight: float, classes: int, clients: int) -> None:
+    """Refuse what no clients that keep to the protocol can sum to.
+
+    A client that masks something else than its contribution cannot be told from the others; noise can.
+
+    Args:
+        opened: a sum over those who survived.
+        most_weight: Σ w_i of the survivors.
+        classes: agreed number of classes.
+        clients: number of the survivors.
+
+    Raises:
+        WireError: naming the first fault.
+    """
+    check_users(opened.users, clients)
+    for name, share in opened.shares.items():
+        if not -SUM_TOLERANCE <= share <= most_weight + SUM_TOLERANCE:
+            raise WireError(f"the weights of the users of '{name}' cannot sum to {share:.6g}")
+    if not -SUM_TOLERANCE <= opened.weight <= most_weight + SUM_TOLERANCE:
+        raise WireError(f"weights of {most_weight:.6g} cannot sum to {opened.weight:.6g}")
+    if not -SUM_TOLERANCE <= opened.steps <= MOST_EFFECTIVE_STEPS:
+        raise WireError(f"{opened.steps:.6g} is no number of effective steps")
+    _bounded(opened.update)
+    if not opened.sizes:
+        return
+    sizes = _sizes({"sizes": opened.sizes})
+    for (path, subset), fields in _grouped(opened.scores).items():
+        # A client that did not train has no local score.
+        counted = int(fields["confusion"].sum())
+        if not 0 <= counted <= sizes[f"{subset}_nodes"]:
+            raise WireError(f"scores '{path}/{subset}' count {counted} of {sizes[f'{subset}_nodes']} nodes")
+        _counts(f"{path}/{subset}", fields, classes, counted)
+
+
+def check_users(users: Mapping[str, int], clients: int) -> None:
+    """Refuse counts of users that so many clients cannot come to.
+
+    Raises:
+        WireError: naming the tensor.
+    """
+    for name, count in users.items():
+        if not 0 <= count <= clients:
+            raise WireError(f"{count} of {clients} clients cannot use '{name}'")
+
+
+def tallies(reply: Reply, path: str) -> dict[str, Tally]:
+    """The checked counts of one way of scoring, by subset; empty if the client did not score."""
+    groups = _grouped(reply.content.section("scores"))
+    return {subset: Tally(**groups[path, subset]) for subset in SUBSETS if (path, subset) in groups}
+
+
+def _sizes(values: Mapping[str, Any]) -> dict[str, int]:
+    sizes = values.get("sizes")
+    names = ("nodes", "train_nodes", "val_nodes", "test_nodes")
+    if not isinstance(sizes, dict) or any(
+        type(sizes.get(name)) is not int or not 0 <= sizes[name] <= MOST_NODES for name in names
+    ):
+        raise WireError(f"sizes must hold {', '.join(names)} as counts")
+    if sizes["train_nodes"] + sizes["val_nodes"] + sizes["test_nodes"] > sizes["nodes"]:
+        raise WireError("sizes name more training, validation and test nodes than nodes")
+    return sizes
+
+
+def _contribution(tensors: Mapping[str, Tensor], expected: Mapping[str, TensorForm]) -> None:
+    needed = {name for name, form in expected.items() if not form.optional}
+    missing, surplus = sorted(needed - tensors.keys()), sorted(tensors.keys() - expected.keys())
+    if missing or surplus:
+        raise WireError(
+            f"tensors differ from the agreed ones: missing {missing[:3]}, not asked for {surplus[:3]}"
+        )
+    for name, value in tensors.items():
+        form = expected[name]
+        if not form.fits(tuple(value.shape), value.dtype):
+            raise WireError(
+                f"tensor '{name}' has shape {tuple(value.shape)} and type {value.dtype}, "
+                f"agreed are {form.shape} and {form.dtype}"
+            )
+        if not bool(torch.isfinite(value).all()):
+            raise WireError(f"tensor '{name}' has values that are not finite")
+
+
+def _bounded(tensors: Mapping[str, Tensor]) -> None:
+    for name, value in tensors.items():
+        if value.is_floating_point() and value.numel() and float(value.abs().max()) > LARGEST_CHANGE:
+            raise WireError(f"tensor '{name}' has values beyond ±{LARGEST_CHANGE:g}: training diverged there")
+
+
+def _grouped(scores: Mapping[str, Tensor]) -> dict[tuple[str, str], dict[str, Tensor]]:
+    groups: dict[tuple[str, str], dict[str, Tensor]] = {}
+    for name, value in scores.items():
+        path, _, rest = name.partition("/")
+        subset, _, field = rest.partition("/")
+        groups.setdefault((path, subset), {})[field] = value
+    return groups
+
+
+def _counts(where: str, fields: Mapping[str, Tensor], classes: int, most: int) -> None:
+    forms = {
+        "confusion": TensorForm((classes, classes), torch.int64),
+        "bin_nodes": TensorForm((CALIBRATION_BINS,), torch.int64),
+        "bin_confidence": TensorForm((CALIBRATION_BINS,), torch.float32),
+        "bin_correct": TensorForm((CALIBRATION_BINS,), torch.int64),
+    }
+    _contribution(fields, forms)
+    if any(bool((value < 0).any()) for value in fields.values()):
+        raise WireError(f"scores '{where}' hold negative counts")
+    # Each entry is bounded before the sum, which could wrap around.
+    if bool((fields["confusion"] > most).any()) or bool((fields["bin_nodes"] > most).any()):
+        raise WireError(f"scores '{where}' count more nodes than the {most} that the client has")
+    if int(fields["confusion"].sum()) != most or int(fields["bin_nodes"].sum()) != most:
+        raise WireError(f"scores '{where}' count other nodes than the {most} that the client has")
+    if bool((fields["bin_confidence"] > fields["bin_nodes"] + 1e-3).any()):
+        raise WireError(f"scores '{where}' hold confidences above 1")
+    correct = fields["bin_correct"]
+    if bool((correct > fields["bin_nodes"]).any()) or int(correct.sum()) != int(fields["confusion"].trace()):
+        raise WireError(f"scores '{where}' hold other correct predictions by bin than by class")
+
+
+def _training(training: Any) -> None:
+    if training is None:
+        return
+    valid = (
+        isinstance(training, dict)
+        and type(training.get("loss")) in (int, float)
+        and math.isfinite(training["loss"])
+        and type(training.get("steps")) is int
+        and training["steps"] >= 0
+    )
+    if not valid:
+        raise WireError("training must hold a finite loss and a number of steps")
+    normaliser = training.get("normaliser", 0.0)
+    if type(normaliser) not in (int, float) or not 0 <= normaliser <= MOST_EFFECTIVE_STEPS:
+        raise WireError(f"training: normaliser must be a number from 0 to {MOST_EFFECTIVE_STEPS:g}")
+
+
+def _seconds(seconds: Any) -> None:
+    if (
+        not isinstance(seconds, dict)
+        or len(seconds) > MOST_PHASES
+        or any(
+            type(value) not in (int, float) or not 0 <= value <= MOST_SECONDS for value in seconds.values()
+        )
+    ):
+        raise WireError(f"seconds must be a table of at most {MOST_PHASES} durations")
+
+
+def _condensation(told: Any) -> None:
+    if told is None:
+        return
+    core, nodes = (told.get("core"), told.get("nodes")) if isinstance(told, dict) else (None, None)
+    if type(core) is not int or type(nodes) is not int or not 0 <= core <= nodes <= MOST_NODES:
+        raise WireError("condensation must hold counts of core nodes and of nodes")
+    shares = [told[name] for name in LEAKS if name in told]
+    if any(type(share) not in (int, float) or not 0 <= share <= 1 for share in shares):
+        raise WireError("condensation: copied and close must be shares from 0 to 1")
+
+
+def _shown(told: Any) -> None:
+    tables = list(told.values()) if isinstance(told, dict) else [None]
+    counts = [count for table in tables for count in (table.values() if isinstance(table, dict) else [None])]
+    if any(type(count) is not int or not 0 <= count <= MOST_NODES for count in counts):
+        raise WireError("shown must hold numbers of records by kind and recipient")
+
+
+def _architecture(told: Any) -> None:
+    if told is None:
+        return
+    if not isinstance(told, dict) or told.keys() != {"cells", "parameters"}:
+        raise WireError("an architecture is told by its cells and its number of parameters")
+    if type(told["parameters"]) is not int or not 0 <= told["parameters"] <= MOST_PARAMETERS:
+        raise WireError(f"parameters of an architecture must be a count up to {MOST_PARAMETERS}")
+    Architecture.from_json({"cells": told["cells"]})

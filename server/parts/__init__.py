@@ -1,0 +1,1 @@
+"""Parts on the side of the coordinator."""

@@ -1,0 +1,172 @@
+"""Any method whose clients mend their graphs with generated neighbours: the generator is trained before the model."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from torch import Tensor
+
+from fedtag.common.config import RunConfig
+from fedtag.common.models.parameters import parameters_of
+from fedtag.common.parts.neighbour_generator.model import initial_neighbour_generator
+from fedtag.common.parts.neighbour_generator.names import EXCHANGE, GENERATE_PHASE, GENERATOR
+from fedtag.common.settings.combinations import METHODS_WITHOUT_SUMS
+from fedtag.common.wire.records import Content, Reply, prefixed
+from fedtag.server.methods.registry import (
+    Aggregate,
+    Agreement,
+    Kind,
+    Phase,
+    ServerMethod,
+    ServerState,
+    TensorForm,
+    server_method,
+    update_forms,
+)
+
+GENERATE = Phase(
+    GENERATE_PHASE,
+    "clients train the generator of missing neighbours on impaired graphs; federated averaging, all of it in round 1",
+    sums=True,
+)
+
+
+class Mending:
+    """Phases: `generate` in round 1, `train.generator-rounds` times, and those of the method.
+
+    While it is trained, the generator is the state's "model/": what all parts of a run move, mask and compare. Then
+    it is "generator/" beside the tensors of the method, and goes to each client until this has answered once. In the
+    values of the state, `method` are those of the method and `generator` our own: exchanges and their losses, what the
+    method begins with, and who has the generator.
+    """
+
+    def __init__(self, method: ServerMethod) -> None:
+        self.method = method
+        self.condenses = method.condenses
+        self.keeps_evidence = method.keeps_evidence
+        update = method.kinds["update"].reveals
+        self.kinds: Mapping[str, Kind] = {
+            **method.kinds,
+            "update": Kind(
+                f"{update}; before, the difference of the generator of neighbours after training on the local graph"
+            ),
+            GENERATOR: Kind("the trained generator of neighbours, a sum over clients"),
+        }
+
+    def phases(self, round_number: int, config: RunConfig) -> tuple[Phase, ...]:
+        before = (GENERATE,) * config.train.generator_rounds if round_number == 1 else ()
+        return (*before, *self.method.phases(round_number, config))
+
+    def releasable(self, round_number: int, config: RunConfig) -> bool:
+        return self.method.releasable(round_number, config)
+
+    def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
+        return self.method.scoring_paths(config)
+
+    def begin(self, agreement: Agreement, config: RunConfig) -> ServerState:
+        model = initial_neighbour_generator(agreement.dimension, config.model.hidden, config.seed)
+        told = {**vars(agreement), "classes": list(agreement.classes)}
+        values = {"generator": {"agreement": told, "losses": [], "holders": []}, "method": {}}
+        return ServerState(prefixed("model", parameters_of(model)), values)
+
+    def instruct(
+        self, state: ServerState | None, phase: Phase, client: str | None, config: RunConfig
+    ) -> Content:
+        if state is None:
+            return Content({}, {EXCHANGE: 1})
+        own = state.values["generator"]
+        if phase.name == GENERATE_PHASE:
+            return Content(state.tensors, {EXCHANGE: len(own["losses"]) + 1})
+        content = self.method.instruct(_inner(state), phase, client, config)
+        if client in own["holders"]:
+            return content
+        more = prefixed(GENERATOR, state.section(GENERATOR))
+        return replace(content, tensors={**content.tensors, **more})
+
+    def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
+        if phase.name != GENERATE_PHASE:
+            return self.method.expected(_inner(state), phase)
+        return update_forms(state.section("model"))
+
+    def combine(
+        self,
+        state: ServerState,
+        phase: Phase,
+        replies: Mapping[str, Reply],
+        aggregate: Aggregate,
+        config: RunConfig,
+    ) -> ServerState:
+        own = state.values["generator"]
+        if phase.name != GENERATE_PHASE:
+            after = self.method.combine(_inner(state), phase, replies, aggregate, config)
+            holders = sorted({*own["holders"], *replies})
+            return _joined(after, state.section(GENERATOR), {**own, "holders": holders})
+        generator = aggregate.model or state.section("model")
+        own = {**own, "losses": [*own["losses"], _mean_loss(replies)]}
+        if len(own["losses"]) < config.train.generator_rounds:
+            return ServerState(prefixed("model", generator), {**state.values, "generator": own})
+        told = own["agreement"]
+        agreement = Agreement(**{**told, "classes": tuple(told["classes"])})
+        return _joined(self.method.begin(agreement, config), generator, own)
+
+    def released(self, state: ServerState) -> Mapping[str, Tensor]:
+        """The model of the method, and the generator, without which it would see other graphs than in training."""
+        generator = prefixed(GENERATOR, state.section(GENERATOR))
+        return {**self.method.released(_inner(state)), **generator} if generator else {}
+
+    def condensed(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+        return self.method.condensed(_inner(state), config)
+
+    def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+        return self.method.history(_inner(state), config)
+
+    def is_personal(self, config: RunConfig) -> bool:
+        return self.method.is_personal(config)
+
+    def remark(self, state: ServerState, config: RunConfig) -> str:
+        return self.method.remark(_inner(state), config)
+
+    def documents(self, state: ServerState) -> Mapping[str, str]:
+        """Those of the method, and the mean loss of the clients in each exchange that trained the generator."""
+        losses = {"losses": state.values["generator"]["losses"]}
+        return {
+            **self.method.documents(_inner(state)),
+            "neighbour-generator.json": json.dumps(losses, indent=1) + "\n",
+        }
+
+
+def method_of(config: RunConfig) -> ServerMethod:
+    """The method of a run, with what its settings put around it.
+
+    Clients of a method that sums nothing train generators of their own, of which the server knows nothing.
+
+    Raises:
+        ConfigError: there is no such method.
+    """
+    method = server_method(config.method)
+    mends = config.train.neighbour_generator and config.method not in METHODS_WITHOUT_SUMS
+    return Mending(method) if mends else method
+
+
+def _inner(state: ServerState) -> ServerState:
+    """The state as the method knows it."""
+    tensors = {name: value for name, value in state.tensors.items() if not name.startswith(f"{GENERATOR}/")}
+    return ServerState(tensors, state.values.get("method", {}))
+
+
+def _joined(inner: ServerState, generator: Mapping[str, Tensor], own: Mapping[str, object]) -> ServerState:
+    tensors = {**inner.tensors, **prefixed(GENERATOR, generator)}
+    return ServerState(tensors, {"method": dict(inner.values), "generator": dict(own)})
+
+
+def _mean_loss(replies: Mapping[str, Reply]) -> float | None:
+    """None where clients tell none, as with hidden statistics."""
+    told = [
+        reply.content.values["training"]["loss"]
+        for reply in replies.values()
+        if "training" in reply.content.values
+    ]
+    return math.fsum(told) / len(told) if told else None

@@ -1,0 +1,1 @@
+"""A run from its first exchange to its release."""

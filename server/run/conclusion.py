@@ -1,0 +1,149 @@
+"""The end of a run: summary, released model, model card, report."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import resource
+import statistics
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from fedtag.common.config import RunConfig
+from fedtag.common.methods.fedgc.stages import teaching_rounds
+from fedtag.common.models.parameters import fingerprint
+from fedtag.common.models.supernet.documents import is_told
+from fedtag.common.parts.neighbour_generator.names import GENERATOR
+from fedtag.server.exchange.ledger import Traffic
+from fedtag.server.methods.registry import ServerMethod, condenses
+from fedtag.server.report.page import write_report
+from fedtag.server.state.run_state import Standing
+from fedtag.server.strategies.accounting import spent
+from fedtag.server.tracking.condensed_release import CondensedCard, write_condensed
+from fedtag.server.tracking.model_card import write_model_card
+from fedtag.server.tracking.release import card_digest, released_settings
+from fedtag.server.tracking.rows import RoundRow, Summary
+from fedtag.server.tracking.run_directory import RunDirectory
+
+PACKAGES = ("flwr", "torch", "torch-geometric", "sentence-transformers", "transformers", "numpy")
+
+
+def conclude(
+    directory: RunDirectory, config: RunConfig, method: ServerMethod, standing: Standing, closing: Traffic
+) -> Summary:
+    """Write everything that a finished run has beside its rows; the model is that of the best round.
+
+    `closing` is the traffic of the last exchange, which belongs to no round.
+    """
+    assert standing.agreement is not None
+    rows = directory.read_rounds()
+    summary = summarise(rows, config, method, standing, closing)
+    if standing.best:
+        card = {
+            "round": standing.best_round,
+            "fingerprint": fingerprint(standing.best),
+            "classes": list(standing.agreement.classes),
+            "dimension": standing.agreement.dimension,
+            "features": standing.agreement.features,
+            "scoring": standing.best_path,
+            **released_settings(config),
+        }
+        directory.write_model(standing.best, {**card, "digest": card_digest(card)})
+    if standing.best_condensed:
+        write_condensed(directory.path, standing.best_condensed, condensed_card(config, standing))
+    if standing.state is not None:
+        for name, text in method.documents(standing.state).items():
+            directory.write_document(name, text)
+    directory.write_summary(summary)
+    write_model_card(directory)
+    write_report([directory.path], directory.path / "report.html")
+    return summary
+
+
+def condensed_card(config: RunConfig, standing: Standing) -> CondensedCard:
+    """What the released condensed graph is."""
+    assert standing.agreement is not None
+    assert standing.best_round is not None
+    return CondensedCard(
+        round=standing.best_round,
+        rounds=standing.best_round - teaching_rounds(config),
+        ratio=config.ratio,
+        classes=standing.agreement.classes,
+        dimension=standing.agreement.dimension,
+        features=standing.agreement.features,
+        settings=released_settings(config),
+    )
+
+
+def summarise(
+    rows: list[RoundRow], config: RunConfig, method: ServerMethod, standing: Standing, closing: Traffic
+) -> Summary:
+    """The figures of a run; those of the best round are at the round that validation chose."""
+    best = next((row for row in rows if row.round == standing.best_round), None)
+    last = rows[-1] if rows else None
+    tokens = standing.tokens
+    seconds = [row.seconds for row in rows]
+    return Summary(
+        method=config.method,
+        data=Path(config.data.source).name if config.data.source else "",
+        clients=max((row.clients_ok for row in rows), default=0),
+        rounds=len(rows),
+        ratio=config.ratio if condenses(config) else None,
+        seed=config.seed,
+        best_round=standing.best_round,
+        val_accuracy=best.val_accuracy if best else None,
+        test_accuracy=best.test_accuracy if best else None,
+        test_macro_f1=best.test_macro_f1 if best else None,
+        test_ece=best.test_ece if best else None,
+        test_reliability=standing.best_reliability.get("test") or None,
+        val_reliability=standing.best_reliability.get("val") or None,
+        privacy=spent(config, len(rows), sum(value.numel() for value in standing.best.values())),
+        weights_lag=weights_lag(config),
+        parameters=_parameters(config, standing),
+        last_test_accuracy=last.test_accuracy if last else None,
+        bytes_up=sum(row.bytes_up for row in rows) + closing.up,
+        bytes_down=sum(row.bytes_down for row in rows) + closing.down,
+        encoder_tokens=tokens.get("encoder"),
+        llm_tokens=tokens.get("llm"),
+        llm_tokens_full_text=tokens.get("llm_full_text"),
+        llm_tokens_two_hop=tokens.get("llm_two_hop"),
+        llm_summaries=tokens.get("llm_summaries"),
+        seconds=sum(seconds),
+        seconds_per_round=statistics.median(seconds) if seconds else None,
+        peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        versions={"python": platform.python_version(), **installed_versions(PACKAGES)},
+    )
+
+
+def _parameters(config: RunConfig, standing: Standing) -> int | None:
+    """Of the largest network that a client has; else of the released model, if there is one.
+
+    None where clients keep networks of their own to themselves.
+
+    A generator of neighbours that goes with it is no part of either.
+    """
+    told = [one.get("parameters") for one in standing.contributed.values()]
+    own = [count for count in told if count is not None]
+    if not is_told(config) and standing.users is not None:
+        return None
+    released = [
+        value.numel() for name, value in standing.best.items() if not name.startswith(f"{GENERATOR}/")
+    ]
+    return max(own, default=sum(released) or None)
+
+
+def installed_versions(packages: Sequence[str]) -> dict[str, str]:
+    """Releases of those packages that this machine has; a server needs no encoder."""
+    found: dict[str, str] = {}
+    for name in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def weights_lag(config: RunConfig) -> int | None:
+    """By how many rounds the statistics behind the weights are older than the updates; None without statistics."""
+    if config.aggregation.weights != "distribution-aware":
+        return None
+    return 1 if config.aggregation.statistics == "previous" else 0

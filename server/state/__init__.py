@@ -1,0 +1,1 @@
+"""Where a run stands: its state, its checkpoint, what is seen of it."""

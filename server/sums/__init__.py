@@ -1,0 +1,1 @@
+"""Updates of a phase as one: in clear, or under masks."""

@@ -1,0 +1,292 @@
+"""Sums under masks: the server learns what the updates of a phase come to, and no single one of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ProtocolError, QuorumError, WireError
+from fedtag.common.logs import Event, fields
+from fedtag.common.secure.block import Block
+from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.phases import FEWEST_USERS, SIGN, UNMASK, USE
+from fedtag.common.secure.upload import MASKED, VECTOR, Layout, Opened
+from fedtag.common.wire.records import Content, Reply, prefixed
+from fedtag.server.exchange.participation import SCORE
+from fedtag.server.exchange.phases import Phases, Turn
+from fedtag.server.exchange.screening import check_sum, check_users
+from fedtag.server.methods.registry import Phase, ServerMethod, TensorForm
+from fedtag.server.state.run_state import Standing
+from fedtag.server.strategies.aggregation import Aggregation, masked_mean
+from fedtag.server.strategies.secure import check_release, open_sum
+from fedtag.server.strategies.use import layout_of, partial_tensors, used_by_enough
+from fedtag.server.sums.key_blocks import Blocks
+from fedtag.server.sums.plain import Gathered, Outcome, contributed, due_statistics
+
+SIGN_LIST = Phase(SIGN, "clients with a roster sign who survived, so that all are told the same")
+UNMASK_SUM = Phase(UNMASK, "survivors release the shares that take the masks off a sum")
+COUNT_USERS = Phase(
+    USE,
+    "clients count, under masks and once a run, how many of them have which tensors of their updates",
+    sums=True,
+    moves=False,
+)
+EVERYBODY = "all clients together"
+UPLOAD = f"{MASKED}/{VECTOR}"
+
+
+class MaskedSums:
+    """Secure summation (Bonawitz et al., 2017) around the phases of a method.
+
+    A block of members prepares many sums at once (`Blocks`). A sum takes the phase of the method, in which members
+    upload under masks, and an exchange that unmasks it; with rosters one more, in which survivors sign who they are.
+    Where clients may lack tensors, a sum before it says how many use which: what fewer than three use is left out of
+    all that follow, and stays as it was.
+
+    Args:
+        phases: carry out exchanges.
+        standing: of the run.
+        method: says what an update looks like.
+        aggregation: gives the weights.
+        config: of the run.
+    """
+
+    def __init__(
+        self,
+        phases: Phases,
+        standing: Standing,
+        method: ServerMethod,
+        aggregation: Aggregation,
+        config: RunConfig,
+    ) -> None:
+        self.phases = phases
+        self.standing = standing
+        self.method = method
+        self.aggregation = aggregation
+        self.config = config
+        self.hidden = config.privacy.hide_statistics
+        self.fixed = FixedPoint(config.privacy.scale_bits, config.privacy.limit)
+        self.blocks = Blocks(phases, standing, config)
+
+    def exchange(self, turn: Turn, phase: Phase) -> Outcome:
+        if not phase.sums and not self.hidden:
+            replies, failures = self.phases.run(turn, phase)
+            return Outcome(replies, failures, told=replies)
+        attempts = self.config.exchange.retries + 1
+        for attempt in range(1, attempts + 1):
+            try:
+                return self._sum(turn, phase)
+            except (QuorumError, ProtocolError) as error:
+                self.blocks.given_up()
+                if attempt == attempts:
+                    raise QuorumError(
+                        f"round {turn.number} stopped, since its sum could not be opened: {error}. "
+                        f"Complete rounds are safe: continue with --resume {self.phases.directory.path}"
+                    ) from error
+                self.phases.progress.note(
+                    f"round {turn.number} is repeated with a new block: {error}",
+                    fields(Event.SECURE_SUM, round=turn.number, error=type(error).__name__),
+                )
+        raise AssertionError("unreachable")
+
+    def _sum(self, turn: Turn, phase: Phase) -> Outcome:
+        if self.standing.state is None:
+            # What an update looks like follows from the clients' introductions, which come with their keys.
+            self.phases.peers.completed(self.phases, turn)
+        forms = self._forms(phase)
+        layout = self._layout(phase, forms, self._users(turn, forms), turn.due)
+        return self._outcome(turn, phase, forms, self._gathered(turn, phase, layout, turn.due))
+
+    def _users(self, turn: Turn, forms: Mapping[str, TensorForm]) -> Mapping[str, int]:
+        """How many clients use each tensor that only some have; they are asked once a run."""
+        names = partial_tensors(forms)
+        if not names:
+            return {}
+        if self.standing.users is None:
+            gathered = self._gathered(turn, COUNT_USERS, Layout({}, used=names), False)
+            counts = gathered.opened.users
+            try:
+                check_users(counts, len(gathered.contributions))
+            except WireError as error:
+                self.phases.progress.note(
+                    f"round {turn.number} moves only what all clients use, since one of them did not keep to the "
+                    f"protocol: {error}",
+                    fields(Event.SECURE_SUM, round=turn.number, error="WireError"),
+                )
+                return {}
+            self.standing.users = dict(counts)
+            few = sum(0 < count < FEWEST_USERS for count in counts.values())
+            self.phases.progress.note(
+                f"round {turn.number}: {few} of {len(names)} tensors that not all clients use have fewer than "
+                f"{FEWEST_USERS} users and stay as they are",
+                fields(Event.SECURE_SUM, round=turn.number),
+            )
+        return self.standing.users
+
+    def _gathered(self, turn: Turn, phase: Phase, layout: Layout, due: bool) -> Gathered:
+        block, index, online = self.blocks.begun(turn)
+        statistics = due_statistics(self.aggregation, self.standing, {})
+        weights = self._weights(block, statistics)
+        members = {node: phase for node in online if self.phases.names.get(node) in block.members}
+        others = [node for node in online if node not in members]
+        spectators = dict.fromkeys(others, SCORE) if due and not self.hidden else {}
+
+        def request(client: str | None) -> Content:
+            assert client is not None
+            told: dict[str, Any] = {"index": index, "layout": layout.as_json(), "weights": weights}
+            if client in self.blocks.joined:
+                return Content({}, {"sum": told})
+            letters = self.blocks.letters.get(client, ())
+            return Content({}, {"sum": {**told, "join": block.as_json()}}, letters)
+
+        replies, failures = self.phases.run(
+            turn,
+            phase,
+            {**members, **spectators},
+            request,
+            {UPLOAD: TensorForm((layout.size,), torch.int64)},
+            wanted=block.threshold,
+        )
+        contributions = {
+            client: reply
+            for client, reply in replies.items()
+            if reply.phase == phase.name and client in block.members and UPLOAD in reply.content.tensors
+        }
+        self.blocks.welcome(contributions)
+        opened = self._opened(turn, block, index, layout, contributions)
+        return Gathered(replies, failures, contributions, weights, opened)
+
+    def _forms(self, phase: Phase) -> dict[str, TensorForm]:
+        """The tensors that can be summed, by their names in the model."""
+        assert self.standing.state is not None
+        forms = self.method.expected(self.standing.state, phase) if phase.sums else {}
+        return {
+            name.removeprefix("update/"): form for name, form in forms.items() if form.dtype.is_floating_point
+        }
+
+    def _layout(
+        self, phase: Phase, forms: Mapping[str, TensorForm], users: Mapping[str, int], due: bool
+    ) -> Layout:
+        assert self.standing.agreement is not None
+        if not self.hidden:
+            return layout_of(forms, users)
+        paths = self.method.scoring_paths(self.config) if due else ()
+        local = ("local",) if phase.sums and self.config.evaluation.local else ()
+        return layout_of(forms, users, (*paths, *local), len(self.standing.agreement.classes), True)
+
+    def _weights(self, block: Block, statistics: Mapping[str, Any]) -> dict[str, float]:
+        """w_i of every member, sum 1; zero for those that cannot train, equal ones where nobody can."""
+        equal = dict.fromkeys(sorted(block.members), 1 / len(block.members))
+        known = {client: self.blocks.train_nodes.get(client, 0) for client in block.members}
+        weights = self.aggregation.weights(known, statistics)
+        return {client: weights.get(client, 0.0) for client in equal} if weights else equal
+
+    def _opened(
+        self, turn: Turn, block: Block, index: int, layout: Layout, contributions: Mapping[str, Reply]
+    ) -> Opened:
+        survivors = sorted(contributions)
+        asked = [node for node, name in self.phases.names.items() if name in contributions]
+        signatures: dict[str, Any] | None = None
+        if self.config.privacy.roster:
+            signed, _ = self.phases.run(
+                turn,
+                SIGN_LIST,
+                dict.fromkeys(asked, SIGN_LIST),
+                lambda client: Content({}, {SIGN: {"index": index, "survivors": survivors}}),
+                wanted=block.threshold,
+            )
+            signatures = {client: reply.content.values.get(SIGN) for client, reply in signed.items()}
+        question = {"index": index, "survivors": survivors, "signatures": signatures}
+        released, _ = self.phases.run(
+            turn,
+            UNMASK_SUM,
+            dict.fromkeys(asked, UNMASK_SUM),
+            lambda client: Content({}, {UNMASK: question}),
+            wanted=block.threshold,
+        )
+        before = time.monotonic()
+        uploads: dict[str, NDArray[np.uint64]] = {
+            client: reply.content.tensors[UPLOAD].numpy().view(np.uint64)
+            for client, reply in contributions.items()
+        }
+        releases = {client: reply.content.values.get(UNMASK) for client, reply in released.items()}
+        dropped = sorted(block.members.keys() - contributions.keys())
+        for client, release in releases.items():
+            try:
+                check_release(client, survivors, dropped, release)
+            except ProtocolError as error:
+                self.phases.progress.note(
+                    f"round {turn.number}, an answer is of no use: {error}",
+                    fields(Event.SECURE_SUM, round=turn.number, client=client, error="ProtocolError"),
+                )
+        total = open_sum(block, index, uploads, releases, self.fixed)
+        turn.seconds["unmask"] = turn.seconds.get("unmask", 0.0) + time.monotonic() - before
+        return layout.opened(total)
+
+    def _outcome(
+        self, turn: Turn, phase: Phase, forms: Mapping[str, TensorForm], gathered: Gathered
+    ) -> Outcome:
+        replies, contributions = gathered.replies, gathered.contributions
+        opened, weights = gathered.opened, gathered.weights
+        for client, reply in replies.items():
+            self.blocks.note_sizes(client, reply.content.values)
+        absent = {client: why for client, why in self.blocks.absent.items() if client not in replies}
+        failures = {**absent, **gathered.failures}
+        try:
+            assert self.standing.agreement is not None
+            classes = len(self.standing.agreement.classes)
+            most = math.fsum(weights[client] for client in contributions)
+            check_sum(opened, most, classes, len(contributions))
+        except WireError as error:
+            names = ", ".join(sorted(contributions))
+            self.phases.progress.note(
+                f"round {turn.number}, the sum of {names} is not used, since one of them did not keep to "
+                f"the protocol: {error}",
+                fields(Event.SECURE_SUM, round=turn.number, error="WireError"),
+            )
+            return Outcome(replies, failures, told={} if self.hidden else replies)
+        statistics = due_statistics(self.aggregation, self.standing, contributions)
+        step, shares = self._step(forms, opened, weights, contributions)
+        told = replies
+        if self.hidden:
+            values: dict[str, Any] = {"sizes": dict(opened.sizes)}
+            if opened.loss is not None:
+                values["training"] = {"loss": opened.loss}
+            content = Content(prefixed("scores", opened.scores), values)
+            told = {
+                EVERYBODY: Reply(
+                    self.standing.run, self.standing.step, turn.number, phase.name, EVERYBODY, content
+                )
+            }
+        train_nodes = {client: self.blocks.train_nodes.get(client, 0) for client in contributions}
+        rows = contributed(contributions, train_nodes, statistics, self.aggregation.similarity_scale)
+        return Outcome(replies, failures, step, shares, told, rows)
+
+    def _step(
+        self,
+        forms: Mapping[str, TensorForm],
+        opened: Opened,
+        weights: Mapping[str, float],
+        contributions: Mapping[str, Reply],
+    ) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
+        if not opened.update:
+            return {}, {}
+        if self.config.privacy.dp.mode == "distributed":
+            mean = {name: value / self.config.clients for name, value in opened.update.items()}
+        else:
+            fednova = self.config.aggregation.normalise == "fednova"
+            enough = used_by_enough(opened)
+            mean = masked_mean(enough, opened.weight, opened.steps, fednova, opened.shares)
+        if not mean:
+            return {}, {}
+        step = {name: value.to(forms[name].dtype) for name, value in mean.items()}
+        kept = {client: weights[client] for client in contributions if weights[client]}
+        total = sum(kept.values())
+        return step, {client: weight / total for client, weight in sorted(kept.items())}

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fedtag.common.errors import WireError
+from fedtag.common.secure.identity import Identity
+from fedtag.common.secure.letters import PEERS, UNOPENED
+from fedtag.common.wire.records import Content, Letter, Reply
+from fedtag.server.exchange.messages import Mailbox, check_letters
+from fedtag.server.exchange.peer_list import Directory
+from fedtag.server.methods.registry import Kind, Phase
+from fedtag.server.state.run_state import Standing
+
+PHASE = Phase("write", "clients write", letters=True)
+KINDS = {"note": Kind("a note")}
+
+
+@pytest.fixture
+def mailbox(tmp_path: Path) -> Mailbox:
+    directory = Directory()
+    directory.keys = {name: Identity.at(tmp_path / name).public for name in "abc"}
+    return Mailbox(directory, Standing(), 10)
+
+
+def letter(sender: str, recipient: str, body: bytes = b"sealed", kind: str = "note") -> Letter:
+    return Letter(sender, recipient, kind, body)
+
+
+def reply(client: str, *letters: Letter, **values: object) -> Reply:
+    return Reply("run", 1, 1, "write", client, Content({}, values, letters))
+
+
+def test_letters_wait_until_their_recipient_answers(mailbox: Mailbox) -> None:
+    notes: list[str] = []
+    mailbox.exchanged({"a": reply("a", letter("a", "b"), letter("a", "c"))}, notes.append)
+    assert mailbox.delivery("b").letters == (letter("a", "b"),)
+    assert mailbox.delivery("a").letters == ()
+    assert set(mailbox.delivery("b").values[PEERS]) == {"a", "b", "c"}
+    mailbox.exchanged({"b": reply("b", letter("b", "a"))}, notes.append)
+    assert mailbox.delivery("b").letters == ()
+    assert mailbox.delivery("a").letters == (letter("b", "a"),)
+    assert mailbox.delivery("c").letters == (letter("a", "c"),)
+    assert notes == []
+
+
+def test_who_is_unknown_gets_nothing_and_too_much_drops_the_oldest(mailbox: Mailbox) -> None:
+    notes: list[str] = []
+    mailbox.exchanged({"a": reply("a", letter("a", "nobody"), letter("a", "b", b"first"))}, notes.append)
+    mailbox.exchanged({"c": reply("c", letter("c", "b", b"second"))}, notes.append)
+    assert [one.body for one in mailbox.delivery("b").letters] == [b"second"]
+    assert notes == [
+        "a letter of a to 'nobody' is dropped: nobody is called so",
+        "1 letters to b are dropped, since more than exchange.max-message-mb waits for it",
+    ]
+
+
+def test_letters_that_could_not_be_opened_are_told(mailbox: Mailbox) -> None:
+    notes: list[str] = []
+    mailbox.exchanged({"a": reply("a", **{UNOPENED: ["b", "<script>"]})}, notes.append)
+    mailbox.exchanged({"a": reply("a", **{UNOPENED: 3})}, notes.append)
+    assert notes == ["a could not open letters of b, and goes on without them"]
+
+
+@pytest.mark.parametrize(
+    ("letters", "phase", "message"),
+    [
+        ((letter("a", "b"),), Phase("train", ""), "phase 'train' has no letters"),
+        ((letter("a", "b", kind="other"),), PHASE, "kind 'other' are not known"),
+        ((letter("a", "b"), letter("a", "b")), PHASE, "at most one letter of a kind"),
+    ],
+)
+def test_letters_out_of_place_are_refused(letters: tuple[Letter, ...], phase: Phase, message: str) -> None:
+    with pytest.raises(WireError, match=message):
+        check_letters(letters, phase, KINDS)
+
+
+def test_letters_in_place_pass() -> None:
+    check_letters((letter("a", "b"), letter("a", "c")), PHASE, KINDS)
+    check_letters((), Phase("train", ""), KINDS)
