@@ -28,8 +28,9 @@ class Side:
     def __init__(self, revision: Revision, folder: Path, sites: Sequence[Path], stack: ExitStack) -> None:
         self.folder = folder
         self.sites = sites
-        self.runner = stack.enter_context(Runner(revision, folder / "own"))
+        # The process goes first at the end, so that a broken-off comparison does not wait for what it still does.
         self.thread = stack.enter_context(ThreadPoolExecutor(1))
+        self.runner = stack.enter_context(Runner(revision, folder / "own"))
         self.known: Future[frozenset[str]] = self.thread.submit(
             self.runner.known_settings, folder / "settings.log"
         )
@@ -124,6 +125,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = compared(base, head, work, names)
     except RevisionError as error:
         parser.error(str(error))
+    except KeyboardInterrupt:
+        progress("golden: stopped\n")
+        return 130
     unlike = sum(one != SAME for one in found.values())
     sys.stdout.write(f"\n{table(found)}\n")
     verdict = f"{unlike} differ" if unlike else "all same"
