@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from fedtag.deploy.commands.attacking import privacy_audit
+from fedtag.deploy.commands.bundling import bundle
 from fedtag.deploy.commands.certifying import certificates
 from fedtag.deploy.commands.checking import doctor, list_settings, validate
 from fedtag.deploy.commands.comparing import compare
@@ -45,6 +46,7 @@ app = typer.Typer(
 for command in (
     simulate,
     up,
+    bundle,
     status,
     compare,
     validate,

@@ -10,12 +10,13 @@ from pathlib import Path
 from filelock import FileLock
 
 from fedtag.client.context.session import FOLDER_FEATURES
+from fedtag.client.data.fractions import parse_split
 from fedtag.client.data.metadata import read_metadata
 from fedtag.client.data.partition import partition
 from fedtag.client.data.problems import Problems
 from fedtag.client.data.sites import check_agreement, pooled, prepare_sites
 from fedtag.client.data.sources import load_source
-from fedtag.client.data.splitting import parse_split, resplit
+from fedtag.client.data.splitting import resplit
 from fedtag.client.data.writing import write_folder
 from fedtag.client.methods.dance.node_summaries import FEATURE, refuse_features
 from fedtag.client.parts.neighbour_exchange.bundles import refuse_directed

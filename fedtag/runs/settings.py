@@ -14,6 +14,7 @@ from rich.text import Text
 
 from fedtag.common.config import RunConfig, default_settings, flatten, parse_setting, setting_descriptions
 from fedtag.common.errors import ConfigError
+from fedtag.common.wire.protocol import app_versions
 from fedtag.deploy.terminal.console import results
 
 OWNED = ("resume", "data.sites")
@@ -31,6 +32,24 @@ def gather(file: Path | None, options: Mapping[str, Any], assignments: Sequence[
     Raises:
         ConfigError: with everything that is wrong, one sentence each.
     """
+    return _gathered(file, options, assignments)[1]
+
+
+def given_settings(
+    file: Path | None, options: Mapping[str, Any], assignments: Sequence[str]
+) -> dict[str, Any]:
+    """Those settings of a run that were given, in the types of their defaults; what was left unset stays so.
+
+    Args, Raises: see `gather`.
+    """
+    given, config = _gathered(file, options, assignments)
+    resolved = config.to_flat()
+    return {key: resolved[key] for key in given}
+
+
+def _gathered(
+    file: Path | None, options: Mapping[str, Any], assignments: Sequence[str]
+) -> tuple[dict[str, Any], RunConfig]:
     flat, problems = collect(file, options, assignments)
     try:
         config = resolve(flat)
@@ -38,7 +57,7 @@ def gather(file: Path | None, options: Mapping[str, Any], assignments: Sequence[
         problems.append(str(error))
     if problems:
         raise ConfigError("\n".join(problems))
-    return config
+    return flat, config
 
 
 def collect(
@@ -110,14 +129,14 @@ def method_names() -> tuple[str, ...]:
 
 
 def config_block() -> str:
-    """The `[tool.flwr.app.config]` part of pyproject.toml, with every key and its default."""
-    return tomli_w.dumps({"tool": {"flwr": {"app": {"config": nested_defaults()}}}})
+    """The `[tool.flwr.app.config]` part of pyproject.toml: the versions, and every key with its default."""
+    return tomli_w.dumps({"tool": {"flwr": {"app": {"config": app_config({})}}}})
 
 
-def nested_defaults() -> dict[str, Any]:
-    """The unresolved defaults as tables."""
+def app_config(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The run configuration of an app as tables: its versions, and settings as they were given or left unset."""
     nested: dict[str, Any] = {}
-    for key, value in default_settings().items():
+    for key, value in {**app_versions(), **default_settings(), **given}.items():
         *sections, name = key.split(".")
         table = nested
         for section in sections:
@@ -128,7 +147,7 @@ def nested_defaults() -> dict[str, Any]:
 
 def _impossible(flat: Mapping[str, Any]) -> list[str]:
     """What the types of the settings do not rule out but this installation does."""
-    from fedtag.client.data.splitting import parse_split
+    from fedtag.client.data.fractions import parse_split
 
     problems = []
     method, split = flat.get("method"), flat.get("data.split")

@@ -7,24 +7,33 @@ import pytest
 
 from fedtag.common.config import RunConfig, default_settings, flatten
 from fedtag.common.errors import ConfigError
+from fedtag.common.wire.protocol import app_versions
 from fedtag.deploy.federation.bundle import app_table
-from fedtag.runs.settings import config_block, gather, method_names
+from fedtag.runs.settings import config_block, gather, given_settings, method_names
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[4]
 
 
 def test_pyproject_repeats_the_app_table() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
-    assert project["tool"]["flwr"]["app"] == app_table(), "paste the output of `fedtag settings --toml`"
+    assert project["tool"]["flwr"]["app"] == app_table({}), "paste the output of `fedtag settings --toml`"
 
 
 def test_config_block_is_the_defaults() -> None:
     config = tomllib.loads(config_block())["tool"]["flwr"]["app"]["config"]
-    flat = flatten(config)
-    assert flat == default_settings()
+    flat, wanted = flatten(config), {**app_versions(), **default_settings()}
+    assert flat == wanted
     assert {key: type(value) for key, value in flat.items()} == {
-        key: type(value) for key, value in default_settings().items()
+        key: type(value) for key, value in wanted.items()
     }
+
+
+def test_given_settings_are_those_alone_in_the_types_of_their_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("rounds = 7\n[train]\nepochs = 2\n")
+    given = given_settings(file, {"method": "da_dfgas"}, ["train.prox-mu=1", "rounds=3"])
+    assert given == {"rounds": 3, "train.epochs": 2, "method": "da_dfgas", "train.prox-mu": 1.0}
+    assert type(given["train.prox-mu"]) is float
 
 
 def test_later_sources_win(tmp_path: Path) -> None:
