@@ -45,8 +45,9 @@ def app_settings(run_config: Mapping[str, T]) -> tuple[dict[str, T], str]:
         VersionError: it was written for another protocol.
     """
     settings = {key: value for key, value in run_config.items() if key not in (PROTOCOL_KEY, RELEASE_KEY)}
-    told = [run_config.get(key) for key in (PROTOCOL_KEY, RELEASE_KEY)]
-    return settings, checked_release("the app", *told, remedy=", and write the app with its `fedtag bundle`")
+    protocol, release = run_config.get(PROTOCOL_KEY), run_config.get(RELEASE_KEY)
+    remedy = ", and write the app with its `fedtag bundle`"
+    return settings, checked_release("the app", protocol, release, remedy)
 
 
 def checked_release(what: str, protocol: object, release: object, remedy: str = "") -> str:
