@@ -1,13 +1,11 @@
 """The command that attacks what was released: privacy-audit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedtag.deploy.commands.options import Debug
+from fedtag.deploy.commands.options import Cache, Debug, Device
 
 
 def privacy_audit(
@@ -48,11 +46,8 @@ def privacy_audit(
         Path | None,
         typer.Option(help="Write the figures here, and nothing else. [default: PATH/privacy.json]"),
     ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Folder of encoded texts. [default: FEDTAG_CACHE, or ~/.cache/fedtag]"),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0, ...")] = "auto",
+    cache: Cache = None,
+    device: Device = "auto",
     seed: Annotated[int, typer.Option(help="Of all draws, where no release has one.")] = 0,
     debug: Debug = False,
 ) -> None:
@@ -81,10 +76,12 @@ def privacy_audit(
     from fedtag.audits import privacy as auditing
     from fedtag.common.wording.privacy import is_sound
     from fedtag.deploy.terminal.console import notices, results, say
+    from fedtag.deploy.terminal.display import display
     from fedtag.deploy.terminal.privacy_table import show_audit
 
     audit = auditing.Audit(path, tuple(data or ()), defences, models, draws, cache, device, seed, over_rounds)
-    record = auditing.audit_privacy(audit, debug)
+    with display(debug) as progress:
+        record = auditing.audit_privacy(audit, progress)
     console = results()
     show_audit(console, record)
     for file in auditing.write_audit(record, path, out):

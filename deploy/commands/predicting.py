@@ -1,13 +1,11 @@
 """The command that uses a released model: predict."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedtag.deploy.commands.options import Debug
+from fedtag.deploy.commands.options import Cache, Debug, Device
 
 
 def predict(
@@ -26,11 +24,8 @@ def predict(
     out: Annotated[Path, typer.Option(help="The Parquet file; its folder is made where missing.")] = Path(
         "predictions.parquet"
     ),
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Folder of encoded texts. [default: FEDTAG_CACHE, or ~/.cache/fedtag]"),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0, ...")] = "auto",
+    cache: Cache = None,
+    device: Device = "auto",
     evidence: Annotated[
         bool,
         typer.Option("--evidence/--no-evidence", help="Quote the texts that each prediction rests on."),
@@ -70,9 +65,12 @@ def predict(
 
     Example: `fedtag predict runs/dance-pydocs-1 /data/hospital-a --out predictions.parquet`
     """
+    from fedtag.deploy.terminal.display import display
+    from fedtag.deploy.terminal.prediction_table import show_predictions
     from fedtag.runs import prediction
 
-    prediction.check_out(out, folder)
-    predicted = prediction.predict(run, folder, cache, device, evidence, name, architecture, workspace, debug)
-    prediction.write_predictions(predicted, out)
-    prediction.show_predictions(predicted, out)
+    with display(debug) as progress:
+        predicted = prediction.predict(
+            run, folder, cache, device, evidence, name, architecture, workspace, out, progress
+        )
+    show_predictions(predicted, out)

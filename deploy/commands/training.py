@@ -1,13 +1,11 @@
 """The command that trains on a released condensed graph: train-on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedtag.deploy.commands.options import Debug
+from fedtag.deploy.commands.options import Cache, Debug, Device
 
 
 def train_on(
@@ -28,11 +26,8 @@ def train_on(
         Path | None, typer.Option(help="New folder for the model, as `fedtag predict` reads it.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of initial values and dropout.", min=0)] = 0,
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Folder of encoded texts. [default: FEDTAG_CACHE, or ~/.cache/fedtag]"),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0, ...")] = "auto",
+    cache: Cache = None,
+    device: Device = "auto",
     debug: Debug = False,
 ) -> None:
     """Train a model on the condensed graph that a federation released.
@@ -44,12 +39,10 @@ def train_on(
 
     Example: `fedtag train-on runs/fedgc-cora-1/condensed.safetensors --backbone sage --data /data/hospital-a`
     """
+    from fedtag.deploy.terminal.display import display
+    from fedtag.deploy.terminal.training_table import show_trained
     from fedtag.runs import condensed_training
-    from fedtag.server.tracking.run_directory import require_free
 
-    if out is not None:
-        require_free(out)
-    trained = condensed_training.train_on(condensed, backbone, data, seed, device, cache, debug)
-    if out is not None:
-        condensed_training.write_trained(trained, out)
-    condensed_training.show_trained(trained, out)
+    with display(debug) as progress:
+        trained = condensed_training.train_on(condensed, backbone, data, seed, device, cache, out, progress)
+    show_trained(trained, out)

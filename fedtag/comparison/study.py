@@ -13,7 +13,7 @@ from fedtag.common.config import default_settings, flatten
 from fedtag.common.errors import ConfigError
 from fedtag.server.methods.registry import server_method
 
-STUDIES = Path(__file__).resolve().parents[1] / "runs"
+STUDIES = Path(__file__).resolve().parent / "studies"
 REFERENCES = {
     "isolated": "isolated",
     "centralised": "centralised",
