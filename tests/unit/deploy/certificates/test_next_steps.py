@@ -12,7 +12,7 @@ from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 from fedtag.deploy.certificates.folder import issue, renew
 from fedtag.deploy.certificates.next_steps import connection_settings, next_steps, node_settings
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[4]
 NAMES = ["hospital-a", "hospital b"]
 
 

@@ -10,7 +10,7 @@ from fedtag.common.errors import ConfigError
 from fedtag.deploy.federation.bundle import app_table
 from fedtag.runs.settings import config_block, gather, method_names
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[4]
 
 
 def test_pyproject_repeats_the_app_table() -> None:
