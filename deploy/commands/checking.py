@@ -41,9 +41,6 @@ def doctor(debug: Debug = False) -> None:
 
 
 def list_settings(
-    toml: Annotated[
-        bool, typer.Option("--toml", help="Print [tool.flwr.app.config] of pyproject.toml.")
-    ] = False,
     debug: Debug = False,
 ) -> None:
     """List every setting with its default and meaning.
@@ -52,9 +49,6 @@ def list_settings(
 
     Example: `fedtag settings`
     """
-    from fedtag.runs.settings import config_block, show_settings
+    from fedtag.runs.settings import show_settings
 
-    if toml:
-        typer.echo(config_block(), nl=False)
-    else:
-        show_settings()
+    show_settings()

@@ -7,14 +7,15 @@ from pathlib import Path
 
 from fedtag.audits.evidence import audit_run, write_audit_page
 from fedtag.common.errors import ConfigError
+from fedtag.common.methods.spec import METHODS
 from fedtag.deploy.terminal.console import notices, results, say
 from fedtag.runs.course import outcome_table, start
-from fedtag.runs.settings import gather, method_names
+from fedtag.runs.settings import gather
 from fedtag.runs.simulation import next_free
 from fedtag.server.report.page import write_report
 from fedtag.server.tracking.run_directory import SITES
 
-METHODS = ("isolated", "fedavg", "dance")
+SHOWN = ("isolated", "fedavg", "dance")
 
 
 def run_demo(
@@ -38,9 +39,9 @@ def run_demo(
     Returns:
         the folder.
     """
-    unknown = [method for method in methods if method not in method_names()]
+    unknown = [method for method in methods if method not in METHODS.names]
     if unknown or not methods:
-        raise ConfigError(f"--methods {','.join(unknown)}: choose from {', '.join(method_names())}")
+        raise ConfigError(f"--methods {','.join(unknown)}: choose from {', '.join(METHODS.names)}")
     out = next_free(out.absolute())
     for line in introduction(out, methods, data, clients, rounds):
         say(notices(), line)
