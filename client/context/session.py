@@ -27,7 +27,8 @@ from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import RunError
 from fedtag.common.graph import Adjacency, Graph
-from fedtag.common.secure.letters import UNOPENED
+from fedtag.common.parts.neighbour_generator.names import GENERATOR_PART
+from fedtag.common.secure.names import UNOPENED
 from fedtag.common.secure.phases import PROTOCOL
 from fedtag.common.wire.records import Content, Instruction, Reply
 
@@ -205,7 +206,7 @@ class Session:
         Raises:
             RunError: the run has them, and nobody has given the session their `generator`.
         """
-        if not self.config.train.neighbour_generator:
+        if GENERATOR_PART not in self.config.part_names:
             return self.local_graph
         if self.generator is None:
             raise RunError(

@@ -19,7 +19,7 @@ from fedtag.client.train.classifier import (
     train_backbone,
 )
 from fedtag.client.train.examples import Examples
-from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import difference, fingerprint, load_parameters, parameters_of
 from fedtag.common.wire.records import Content, Instruction, prefixed
 
@@ -65,7 +65,7 @@ class FedAvg:
         return Content(tensors, values)
 
     def examples(
-        self, instruction: Instruction, session: Session, model: Backbone
+        self, instruction: Instruction, session: Session, model: NodeClassifier
     ) -> tuple[Examples, dict[str, Any]]:
         """What the received model is trained on, and what the server is told of it."""
         return training_examples(session, model, instruction.round)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from typing import TYPE_CHECKING, Protocol, cast
 
-from fedtag.common.errors import ConfigError
+from fedtag.common.methods.spec import METHODS
+from fedtag.common.settings.registry import resolved
 from fedtag.common.wire.records import Content, Instruction
 
 if TYPE_CHECKING:
@@ -34,12 +33,9 @@ class ClientMethod(Protocol):
 
 
 def client_method(name: str) -> ClientMethod:
-    """The method in the module `fedtag.client.methods.NAME`, under the name METHOD.
+    """The client's side of a method.
 
     Raises:
-        ConfigError: if there is no such module.
+        ConfigError: the method is not installed, or cannot be used.
     """
-    module = f"fedtag.client.methods.{name}"
-    if name == "registry" or importlib.util.find_spec(module) is None:
-        raise ConfigError(f"method '{name}' is unknown on this site; use a method that `fedtag --help` lists")
-    return cast(ClientMethod, importlib.import_module(module).METHOD)
+    return cast(ClientMethod, resolved(METHODS.get(name).client, METHODS.origin(name).package))

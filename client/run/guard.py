@@ -16,9 +16,10 @@ from fedtag.common.numerics.clipping import clipped
 from fedtag.common.numerics.noise import entropy_generator, gaussian, share_of_noise
 from fedtag.common.secure.fixed_point import FixedPoint
 from fedtag.common.secure.identity import Identity
+from fedtag.common.secure.names import UNREAD
 from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
 from fedtag.common.secure.roster import read_roster
-from fedtag.common.secure.upload import MASKED, SIZES, UNREAD, VECTOR, Layout
+from fedtag.common.secure.upload import MASKED, SIZES, VECTOR, Layout
 from fedtag.common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:

@@ -22,6 +22,8 @@ from fedtag.client.parts.neighbour_exchange.bundles import refuse_directed
 from fedtag.client.site.site import Site, check_name
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, DataError
+from fedtag.common.methods.dance.settings import DanceConfig
+from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.private_file import replace_private
 from fedtag.common.secure.roster import roster_entry
@@ -60,10 +62,10 @@ def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
             f"{destination} has lost the data of {', '.join(missing)}: restore the folder, or remove all of "
             f"{destination} to make the sites anew"
         )
-    if config.method == "dance" and config.dance.summaries == FEATURE:
+    if config.method == "dance" and config.own(DanceConfig).summaries == FEATURE:
         for name in names:
             refuse_features(name, (destination / name / FOLDER_FEATURES).is_file())
-    if config.method == "fedgc" and config.fedgc.exchange != "off":
+    if config.method == "fedgc" and exchange_settings(config).mode != "off":
         for name in names:
             refuse_directed(name, _directed(destination / name))
     sites = tuple(

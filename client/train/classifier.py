@@ -21,11 +21,11 @@ from fedtag.client.train.optimisation import (
 from fedtag.client.train.scoring import score_tensors, subset_tallies
 from fedtag.client.train.statistics import client_statistics, validation_accuracy
 from fedtag.common.models.assembly import initial_backbone
-from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.randomness import torch_generator
 
 
-def fresh_backbone(session: Session) -> Backbone:
+def fresh_backbone(session: Session) -> NodeClassifier:
     """The run's initial backbone on the session's device."""
     graph, config = session.graph, session.config
     return initial_backbone(config.model, graph.x.shape[1], graph.num_classes, config.seed).to(session.device)
@@ -38,7 +38,7 @@ def local_examples(session: Session) -> Examples:
 
 def train_backbone(
     session: Session,
-    model: Backbone,
+    model: NodeClassifier,
     examples: Examples,
     round_number: int,
     allowed: float | None = None,
@@ -77,14 +77,14 @@ def train_backbone(
         return optimise(model, loss, stepper, epochs, config.prox_mu, until)
 
 
-def backbone_statistics(session: Session, model: Backbone, round_number: int) -> dict[str, Any]:
+def backbone_statistics(session: Session, model: NodeClassifier, round_number: int) -> dict[str, Any]:
     """What distribution-aware weights need to know of a client and its locally trained model."""
     with session.timed("statistics"), torch.no_grad():
         logits = model(session.training_graph.x, session.training_adjacency)
         return client_statistics(session, logits, round_number)
 
 
-def score_backbone(session: Session, model: Backbone, path: str) -> dict[str, Tensor]:
+def score_backbone(session: Session, model: NodeClassifier, path: str) -> dict[str, Tensor]:
     """Counts of the model on the full local graph, under a name of the way of scoring."""
     with session.timed("score"), torch.no_grad():
         logits = model(session.graph.x, session.adjacency)

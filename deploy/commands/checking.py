@@ -40,9 +40,6 @@ def doctor(debug: Debug = False) -> None:
 
 
 def list_settings(
-    toml: Annotated[
-        bool, typer.Option("--toml", help="Print [tool.flwr.app.config] of pyproject.toml.")
-    ] = False,
     debug: Debug = False,
 ) -> None:
     """List every setting with its default and meaning.
@@ -52,9 +49,5 @@ def list_settings(
     Example: `fedtag settings`
     """
     from fedtag.deploy.terminal.settings_table import show_settings
-    from fedtag.runs.settings import config_block
 
-    if toml:
-        typer.echo(config_block(), nl=False)
-    else:
-        show_settings()
+    show_settings()

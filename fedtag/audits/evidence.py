@@ -17,6 +17,7 @@ from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.runs.settings import read_settings
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
 
@@ -34,7 +35,7 @@ class Budgets:
     @classmethod
     def of(cls, config: RunConfig) -> Budgets:
         """Those of a run."""
-        dance = config.dance
+        dance = config.own(DanceConfig)
         return cls((1, dance.one_hop_budget, dance.two_hop_budget), dance.chunk_budget)
 
 

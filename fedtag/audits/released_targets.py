@@ -18,6 +18,7 @@ from fedtag.client.methods.registry import client_method
 from fedtag.client.parts.neighbour_exchange.features import check_rows, exchanged, kept_exchange
 from fedtag.client.prediction.outcome import ReleasedModel
 from fedtag.common.methods.fedgc.names import CONDENSED, TUNED
+from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.common.synthetic.condensed import Condensed
 from fedtag.server.tracking.earlier_states import read_states
 
@@ -88,7 +89,7 @@ def self_trained(teacher: Mapping[str, Tensor], sessions: Sequence[Session]) -> 
     """The model of self-training, asked with the features that it was trained on as far as they are at hand."""
     logits = []
     for session in sessions:
-        kept = kept_exchange(kept_state(session)) if session.config.fedgc.exchange != "off" else None
+        kept = kept_exchange(kept_state(session)) if exchange_settings(session.config).mode != "off" else None
         x = exchanged(session) if kept is None else kept.to(session.device)
         check_rows(session, x, kept_state(session))
         logits.append(received_teacher(session, teacher)(x, session.adjacency))

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from fedtag.common.condensers.spec import NONE
 from fedtag.common.config import default_settings, flatten
 from fedtag.common.errors import ConfigError
-from fedtag.server.methods.registry import server_method
+from fedtag.common.methods.spec import METHODS
 
-STUDIES = Path(__file__).resolve().parent / "studies"
+STUDIES = Path(__file__).with_name("studies")
 REFERENCES = {
     "isolated": "isolated",
     "centralised": "centralised",
@@ -207,7 +208,7 @@ def study_of_methods(methods: Sequence[str], ratios: Sequence[float], title: str
     for method in methods:
         if method in REFERENCES:
             continue
-        if ratios and server_method(method).condenses:
+        if ratios and _condenses(method):
             rows += [
                 {"name": f"{method} {100 * ratio:g}%", "settings": {"method": method, "ratio": ratio}}
                 for ratio in ratios
@@ -215,6 +216,12 @@ def study_of_methods(methods: Sequence[str], ratios: Sequence[float], title: str
         else:
             rows.append({"name": method, "settings": {"method": method}})
     return checked_study({"title": title, "rows": rows}, "--methods")
+
+
+def _condenses(method: str) -> bool:
+    """Whether a method's clients train on condensed graphs where nobody says on which."""
+    spec = METHODS.get(method)
+    return spec.traits.condensed == "own" or spec.defaults.get("condenser.name", NONE) != NONE
 
 
 def checked_study(content: Mapping[str, Any], where: str) -> Study:

@@ -19,9 +19,10 @@ from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import DataError
 from fedtag.common.methods.fedgc.names import CONDENSED, TUNED
-from fedtag.common.models.backbone import Backbone
+from fedtag.common.methods.fedgc.settings import FedGCConfig
+from fedtag.common.methods.fedgc.student import student
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
-from fedtag.common.synthetic.student import student
 from fedtag.runs.prediction import check_fit
 from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import check_device
@@ -85,7 +86,7 @@ def train_on(
     release = read_condensed(path)
     settings = {**flatten(release.config.to_nested()), "model.backbone": backbone, "seed": seed}
     config = RunConfig.from_flat(settings)
-    classes, fedgc = len(release.card.classes), config.fedgc
+    classes, fedgc = len(release.card.classes), config.own(FedGCConfig)
     model = student(
         release.graph,
         config.model,
@@ -106,7 +107,7 @@ def train_on(
 def _scored(
     release: CondensedRelease,
     config: RunConfig,
-    model: Backbone,
+    model: NodeClassifier,
     folder: Path,
     device: str,
     cache: Path | None,
@@ -127,14 +128,14 @@ def _scored(
                 )
             model = model.to(session.device)
             found = {CONDENSED: _accuracies(session, model, ready)}
-            if config.fedgc.fine_tune_steps and session.sizes["train_nodes"]:
+            if config.own(FedGCConfig).fine_tune_steps and session.sizes["train_nodes"]:
                 fine_tune(session, model, ready, ROUND)
                 found[TUNED] = _accuracies(session, model, ready)
             return found
 
 
 @torch.no_grad()
-def _accuracies(session: Session, model: Backbone, ready: Prepared) -> dict[str, float | None]:
+def _accuracies(session: Session, model: NodeClassifier, ready: Prepared) -> dict[str, float | None]:
     tallies = subset_tallies(model(ready.x, session.adjacency), session.graph)
     return {subset: tally.accuracy for subset, tally in tallies.items()}
 
@@ -148,7 +149,7 @@ def _write(trained: TrainedOn, out: Path) -> None:
         "classes": list(card.classes),
         "dimension": card.dimension,
         "features": card.features,
-        "scoring": TUNED if trained.config.fedgc.fine_tune_steps else CONDENSED,
+        "scoring": TUNED if trained.config.own(FedGCConfig).fine_tune_steps else CONDENSED,
         **released_settings(trained.config),
     }
     RunDirectory(out).write_model(trained.parameters, {**entries, "digest": card_digest(entries)})

@@ -9,9 +9,10 @@ from pathlib import Path
 from fedtag.audits.evidence import audit_run, write_audit_page
 from fedtag.common.errors import ConfigError
 from fedtag.common.logs import LOGGER
+from fedtag.common.methods.spec import METHODS
 from fedtag.runs.course import Engine, start
 from fedtag.runs.progress import LOGGED, Progress
-from fedtag.runs.settings import gather, method_names
+from fedtag.runs.settings import gather
 from fedtag.runs.simulation import next_free, run_in_process
 from fedtag.server.report.page import write_report
 from fedtag.server.tracking.run_directory import SITES
@@ -49,9 +50,9 @@ def demonstrate(
     Raises:
         ConfigError: there is no such method, or none is named.
     """
-    unknown = [method for method in methods if method not in method_names()]
+    unknown = [method for method in methods if method not in METHODS.names]
     if unknown or not methods:
-        raise ConfigError(f"--methods {','.join(unknown)}: choose from {', '.join(method_names())}")
+        raise ConfigError(f"--methods {','.join(unknown)}: choose from {', '.join(METHODS.names)}")
     out = next_free(out.absolute())
     for line in introduction(out, methods, data, clients, rounds):
         LOGGER.info("%s", line)

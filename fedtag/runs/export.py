@@ -22,7 +22,7 @@ from fedtag.client.text.summaries import SummaryCache, summarise
 from fedtag.client.text.summary_vectors import SUMMARY_CACHE
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import ConfigError, RunError
-from fedtag.common.settings.methods import SummariesConfig
+from fedtag.common.settings.sections import SummariesConfig
 from fedtag.runs.progress import LOGGED, Progress
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
 

@@ -28,6 +28,7 @@ from fedtag.client.train.threads import limited_threads
 from fedtag.common.errors import ConfigError, DataError, RunError, WireError
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.stages import OWN, SHARED
+from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import check_device
 from fedtag.server.parts.neighbour_generator import method_of
@@ -102,7 +103,7 @@ def predict(
     if scoring == OWN or own is not None:
         # Whoever has no architecture of its own predicts by that of all.
         scoring = SHARED if own is None else OWN
-    if workspace is not None and (config.method != "fedgc" or config.fedgc.exchange == "off"):
+    if workspace is not None and (config.method != "fedgc" or exchange_settings(config).mode == "off"):
         raise ConfigError("--workspace is for models of fedgc with an exchange of features: leave it out")
     called = name if name is not None else name_of(folder)
     with tempfile.TemporaryDirectory(prefix="fedtag-") as made:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pkgutil
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
-from fedtag.common.config import RunConfig, default_settings, flatten, parse_setting
+from fedtag.common.config import RunConfig, flatten, nested, parse_setting, run_defaults
 from fedtag.common.errors import ConfigError
 
 OWNED = ("resume", "data.sites")
@@ -94,33 +91,9 @@ def read_settings(file: Path) -> dict[str, Any]:
     return flat
 
 
-def method_names() -> tuple[str, ...]:
-    """The methods that have a module on both sides."""
-    import fedtag.client.methods
-    import fedtag.server.methods
-
-    sides = [
-        {module.name for module in pkgutil.iter_modules(package.__path__)}
-        for package in (fedtag.client.methods, fedtag.server.methods)
-    ]
-    return tuple(sorted((sides[0] & sides[1]) - {"registry"}))
-
-
-def config_block() -> str:
-    """The `[tool.flwr.app.config]` part of pyproject.toml, with every key and its default."""
-    return tomli_w.dumps({"tool": {"flwr": {"app": {"config": nested_defaults()}}}})
-
-
 def nested_defaults() -> dict[str, Any]:
-    """The unresolved defaults as tables."""
-    nested: dict[str, Any] = {}
-    for key, value in default_settings().items():
-        *sections, name = key.split(".")
-        table = nested
-        for section in sections:
-            table = table.setdefault(section, {})
-        table[name] = value
-    return nested
+    """The unresolved defaults of a run as tables."""
+    return nested(run_defaults(RunConfig().specs))
 
 
 def _impossible(flat: Mapping[str, Any]) -> list[str]:
@@ -128,9 +101,7 @@ def _impossible(flat: Mapping[str, Any]) -> list[str]:
     from fedtag.client.data.splitting import parse_split
 
     problems = []
-    method, split = flat.get("method"), flat.get("data.split")
-    if isinstance(method, str) and method not in method_names():
-        problems.append(f"method '{method}' is unknown; use one of {', '.join(method_names())}.")
+    split = flat.get("data.split")
     if isinstance(split, str):
         try:
             parse_split(split)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fedtag.common.numerics.scores import Tally, pooled
-from fedtag.common.secure.letters import PEERS, SHOWN, UNOPENED
+from fedtag.common.secure.names import PEERS, SHOWN, UNOPENED, UNREAD
 from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
-from fedtag.common.secure.upload import UNREAD
 from fedtag.common.wire.records import Content, Instruction, Reply
 from fedtag.server.exchange.screening import tallies
 from fedtag.server.methods.registry import Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fedtag.common.errors import WireError
-from fedtag.common.secure.letters import PEERS, UNOPENED
+from fedtag.common.secure.names import PEERS, UNOPENED
 from fedtag.common.wire.records import Content, Letter, Reply
 from fedtag.server.exchange.peer_list import Directory
 from fedtag.server.methods.registry import Kind, Phase

@@ -13,7 +13,7 @@ from fedtag.common.errors import WireError
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.numerics.clipping import l2_norm
 from fedtag.common.numerics.scores import CALIBRATION_BINS, Tally
-from fedtag.common.secure.letters import SHOWN
+from fedtag.common.secure.names import SHOWN
 from fedtag.common.secure.upload import Opened
 from fedtag.common.wire.names import CLIENT_NAME
 from fedtag.common.wire.records import Instruction, Reply

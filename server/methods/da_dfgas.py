@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
+from fedtag.common.methods.da_dfgas.course import first_supernet, stages_of
+from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
 from fedtag.common.models.parameters import Parameters, parameters_of
 from fedtag.common.models.supernet.discretisation import discretised
 from fedtag.common.models.supernet.documents import documents
@@ -20,11 +22,9 @@ from fedtag.common.models.supernet.stages import (
     OWN,
     SHARED,
     SUPERNET,
-    Stages,
     architecture_entropy,
     is_stable,
 )
-from fedtag.common.models.supernet.supernet import initial_supernet
 from fedtag.common.secure.phases import USE
 from fedtag.common.wire.records import Content, Reply, prefixed
 from fedtag.server.methods.fedavg import FedAvg
@@ -66,21 +66,21 @@ class DaDfgas(FedAvg):
     }
 
     def is_personal(self, config: RunConfig) -> bool:
-        return config.dadfgas.adaptive
+        return config.own(DaDfgasConfig).adaptive
 
     def releasable(self, round_number: int, config: RunConfig) -> bool:
         """A supernet is only released by a run that does nothing but search."""
-        stages = Stages.of(config)
+        stages = stages_of(config)
         return not stages.searches(round_number) or stages.searches(config.rounds)
 
     def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
-        settings = config.dadfgas
+        settings = config.own(DaDfgasConfig)
         if not settings.personal:
             return SUPERNET, SHARED
         return (SUPERNET, OWN, SHARED) if settings.scoring == "auto" else (SUPERNET, settings.scoring)
 
     def initial(self, agreement: Agreement, config: RunConfig) -> Parameters:
-        return parameters_of(initial_supernet(config, agreement.dimension, len(agreement.classes)))
+        return parameters_of(first_supernet(config, agreement.dimension, len(agreement.classes)))
 
     def begin(self, agreement: Agreement, config: RunConfig) -> ServerState:
         state = super().begin(agreement, config)
@@ -88,7 +88,7 @@ class DaDfgas(FedAvg):
             state.tensors,
             {
                 "round": 0,
-                "used": _used(state.section("model"), Stages.of(config).searches(1), config),
+                "used": _used(state.section("model"), stages_of(config).searches(1), config),
                 "search_rounds": None,
                 "entropies": [],
                 "accuracies": {},
@@ -109,7 +109,7 @@ class DaDfgas(FedAvg):
         told: dict[str, Any] = {}
         if state.values["search_rounds"] is not None:
             told["search_rounds"] = state.values["search_rounds"]
-        if config.dadfgas.adaptive and phase.sums:
+        if config.own(DaDfgasConfig).adaptive and phase.sums:
             told["longer"] = lags(state.values["accuracies"], client, config.train.accuracy_threshold)
         return Content(content.tensors, told)
 
@@ -137,7 +137,9 @@ class DaDfgas(FedAvg):
         number = state.values["round"] + 1
         before = state.section("model")
         if aggregate.model:
-            still = smoothing(number, config.dadfgas.smoothing, config.dadfgas.smoothing_rounds)
+            still = smoothing(
+                number, config.own(DaDfgasConfig).smoothing, config.own(DaDfgasConfig).smoothing_rounds
+            )
             logits = {
                 name: before[name] + (1 - still) * change
                 for name, change in aggregate.step.items()
@@ -151,11 +153,11 @@ class DaDfgas(FedAvg):
             # What is averaged are weights; their architecture is that of the newest model.
             tensors |= prefixed("average", {n: v for n, v in model.items() if is_architecture(n)})
         ended, entropies = state.values["search_rounds"], state.values["entropies"]
-        if Stages.of(config, ended).searches(number):
+        if stages_of(config, ended).searches(number):
             entropies = [*entropies, architecture_entropy(model)]
-            if is_stable(entropies, config.dadfgas.stable_entropy):
+            if is_stable(entropies, config.own(DaDfgasConfig).stable_entropy):
                 ended = number
-        stages = Stages.of(config, ended)
+        stages = stages_of(config, ended)
         restarts = stages.ends_search(number)
         if restarts:
             tensors = _restarted(model, config)
@@ -182,7 +184,7 @@ class DaDfgas(FedAvg):
 def _restarted(searched: Parameters, config: RunConfig) -> dict[str, Tensor]:
     """The state's tensors after the search: initial weights, the logits that it led to, and what it left."""
     classes, (_, dimension) = len(searched["classifier.bias"]), searched["first.weight"].shape
-    start = parameters_of(initial_supernet(config, dimension, classes))
+    start = parameters_of(first_supernet(config, dimension, classes))
     start |= {name: torch.ones_like(value) for name, value in start.items() if name.endswith(".gain")}
     model = {name: searched[name] if is_architecture(name) else value for name, value in start.items()}
     average = prefixed("average", model) if config.aggregation.average_decay else {}
@@ -208,9 +210,9 @@ def _used(model: Mapping[str, Any], search: bool, config: RunConfig) -> str | li
     """What the updates of a round consist of, of the search or of retraining."""
     if search:
         return sorted(model)
-    if config.dadfgas.personal:
+    if config.own(DaDfgasConfig).personal:
         return "own"
-    return sorted(used_names(discretised(model, config.dadfgas.path_gap)))
+    return sorted(used_names(discretised(model, config.own(DaDfgasConfig).path_gap)))
 
 
 def _accuracies(replies: Mapping[str, Reply]) -> dict[str, float]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from fedtag.common.config import RunConfig
 from fedtag.common.methods.dance.model import initial_dance_model
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.models.parameters import Parameters, parameters_of
 from fedtag.server.methods.fedavg import FedAvg
 from fedtag.server.methods.registry import Agreement, Kind
@@ -22,7 +23,11 @@ class Dance(FedAvg):
     }
 
     def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
-        return ("graph", "evidence") if config.dance.scoring == "auto" else (config.dance.scoring,)
+        return (
+            ("graph", "evidence")
+            if config.own(DanceConfig).scoring == "auto"
+            else (config.own(DanceConfig).scoring,)
+        )
 
     def initial(self, agreement: Agreement, config: RunConfig) -> Parameters:
         return parameters_of(initial_dance_model(config, agreement.dimension, len(agreement.classes)))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from fedtag.common.config import RunConfig
 from fedtag.common.methods.fedc4.names import NODES, NODES_PHASE, PORTRAIT, PORTRAITS_PHASE, TRAIN_PHASE
+from fedtag.common.methods.fedc4.settings import FedC4Config
 from fedtag.server.methods.fedavg import FedAvg
 from fedtag.server.methods.registry import Kind, Phase, ServerState, TensorForm
 
@@ -45,7 +46,7 @@ class FedC4(FedAvg):
     }
 
     def phases(self, round_number: int, config: RunConfig) -> tuple[Phase, ...]:
-        if config.fedc4.exchange == "off":
+        if config.own(FedC4Config).exchange == "off":
             return (ALONE,)
         return (PORTRAITS, SHOWN, TRAIN) if round_number == 1 else (TRAIN,)
 

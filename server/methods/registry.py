@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast
@@ -12,7 +10,8 @@ import torch
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
-from fedtag.common.errors import ConfigError
+from fedtag.common.methods.spec import METHODS
+from fedtag.common.settings.registry import resolved
 from fedtag.common.wire.records import Content, Reply
 
 Protection = Literal["none", "masked", "encrypted", "noised"]
@@ -205,20 +204,10 @@ class ServerMethod(Protocol):
         ...
 
 
-def condenses(config: RunConfig) -> bool:
-    """Whether clients of a run train on a condensed graph, whose size is its ratio."""
-    return config.condenser.name != "none" or server_method(config.method).condenses
-
-
 def server_method(name: str) -> ServerMethod:
-    """The method in the module `fedtag.server.methods.NAME`, under the name METHOD.
+    """The server's side of a method.
 
     Raises:
-        ConfigError: if there is no such module.
+        ConfigError: the method is not installed, or cannot be used.
     """
-    module = f"fedtag.server.methods.{name}"
-    if name == "registry" or importlib.util.find_spec(module) is None:
-        raise ConfigError(
-            f"method '{name}' is unknown; use isolated, centralised, fedavg, dance, fedc4, da_dfgas or fedgc"
-        )
-    return cast(ServerMethod, importlib.import_module(module).METHOD)
+    return cast(ServerMethod, resolved(METHODS.get(name).server, METHODS.origin(name).package))

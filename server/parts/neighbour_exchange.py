@@ -13,10 +13,10 @@ import torch
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import WireError
 from fedtag.common.parts.neighbour_exchange import homomorphic, masked_parts
-from fedtag.common.parts.neighbour_exchange.messages import (
+from fedtag.common.parts.neighbour_exchange.messages import BYTES, Part, packed, unpacked
+from fedtag.common.parts.neighbour_exchange.names import (
     AGAIN_PHASE,
     ASK_PHASE,
-    BYTES,
     COUNTS,
     GIVE_PHASE,
     KEY,
@@ -24,10 +24,8 @@ from fedtag.common.parts.neighbour_exchange.messages import (
     PARTS,
     REQUEST,
     TAKE_PHASE,
-    Part,
-    packed,
-    unpacked,
 )
+from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.common.wire.names import CLIENT_NAME
 from fedtag.common.wire.records import Content, Reply, prefixed
 from fedtag.server.methods.registry import Kind, Phase, ServerState, TensorForm
@@ -48,8 +46,8 @@ MOST_NODES = 10**12
 KINDS: Mapping[str, Kind] = {
     PARTS: Kind(
         "to the server: for which institution a sum is, how many take part in it, its size; to the client: sums of "
-        "features over at least fedgc.min-neighbours foreign neighbours of a node, divided by the roots of their "
-        "degrees; where most features are zero, the others may tell by their size whose they are",
+        "features over at least neighbour-exchange.min-neighbours foreign neighbours, divided by the roots of "
+        "their degrees; where most features are zero, the others may tell by their size whose they are",
         "encrypted",
     ),
     REQUEST: Kind(
@@ -69,11 +67,11 @@ def neighbour_phases(config: RunConfig) -> tuple[Phase, ...]:
     Raises:
         ConfigError: TenSEAL is needed and not installed.
     """
-    if config.fedgc.exchange == "off":
+    if exchange_settings(config).mode == "off":
         return ()
-    if config.fedgc.exchange == "homomorphic":
+    if exchange_settings(config).mode == "encrypted":
         homomorphic.tenseal()
-    return (ASK, GIVE, AGAIN, TAKE) if config.fedgc.exchange_hops == 2 else (ASK, GIVE, TAKE)
+    return (ASK, GIVE, AGAIN, TAKE) if exchange_settings(config).hops == 2 else (ASK, GIVE, TAKE)
 
 
 def neighbour_forms(phase: str) -> Mapping[str, TensorForm]:
@@ -98,7 +96,7 @@ def after_neighbours(
     tensors = {name: value for name, value in state.tensors.items() if not name.startswith(f"{SUMS}/")}
     values = {name: value for name, value in state.values.items() if name != SUMS}
     if phase in (GIVE_PHASE, AGAIN_PHASE):
-        sums = added(replies, config.fedgc.exchange)
+        sums = added(replies, exchange_settings(config).mode)
         contents = {recipient: packed(parts) for recipient, parts in sums.items()}
         tensors |= prefixed(SUMS, {name: content.tensors[BYTES] for name, content in contents.items()})
         values[SUMS] = {name: content.values[PARTS] for name, content in contents.items()}
@@ -113,7 +111,7 @@ def added(replies: Mapping[str, Reply], how: str) -> dict[str, list[Part]]:
 
     Args:
         replies: with parts, by client.
-        how: `summed` or `homomorphic`.
+        how: `summed` or `encrypted`.
     """
     together: dict[tuple[str, str, int], list[bytes]] = defaultdict(list)
     for client, reply in sorted(replies.items()):
@@ -125,7 +123,7 @@ def added(replies: Mapping[str, Reply], how: str) -> dict[str, list[Part]]:
         for part in parts:
             if CLIENT_NAME.fullmatch(part.recipient) and part.recipient != client:
                 together[part.recipient, part.slot, part.owners].append(part.body)
-    add = homomorphic.added if how == "homomorphic" else masked_parts.added
+    add = homomorphic.added if how == "encrypted" else masked_parts.added
     found: dict[str, list[Part]] = defaultdict(list)
     for (recipient, slot, owners), bodies in sorted(together.items()):
         if len(bodies) != owners:

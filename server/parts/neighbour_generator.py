@@ -12,8 +12,8 @@ from torch import Tensor
 from fedtag.common.config import RunConfig
 from fedtag.common.models.parameters import parameters_of
 from fedtag.common.parts.neighbour_generator.model import initial_neighbour_generator
-from fedtag.common.parts.neighbour_generator.names import EXCHANGE, GENERATE_PHASE, GENERATOR
-from fedtag.common.settings.combinations import METHODS_WITHOUT_SUMS
+from fedtag.common.parts.neighbour_generator.names import EXCHANGE, GENERATE_PHASE, GENERATOR, GENERATOR_PART
+from fedtag.common.parts.neighbour_generator.settings import NeighbourGeneratorConfig
 from fedtag.common.wire.records import Content, Reply, prefixed
 from fedtag.server.methods.registry import (
     Aggregate,
@@ -35,7 +35,7 @@ GENERATE = Phase(
 
 
 class Mending:
-    """Phases: `generate` in round 1, `train.generator-rounds` times, and those of the method.
+    """Phases: `generate` in round 1, `neighbour-generator.rounds` times, and those of the method.
 
     While it is trained, the generator is the state's "model/": what all parts of a run move, mask and compare. Then
     it is "generator/" beside the tensors of the method, and goes to each client until this has answered once. In the
@@ -57,7 +57,7 @@ class Mending:
         }
 
     def phases(self, round_number: int, config: RunConfig) -> tuple[Phase, ...]:
-        before = (GENERATE,) * config.train.generator_rounds if round_number == 1 else ()
+        before = (GENERATE,) * config.own(NeighbourGeneratorConfig).rounds if round_number == 1 else ()
         return (*before, *self.method.phases(round_number, config))
 
     def releasable(self, round_number: int, config: RunConfig) -> bool:
@@ -106,7 +106,7 @@ class Mending:
             return _joined(after, state.section(GENERATOR), {**own, "holders": holders})
         generator = aggregate.model or state.section("model")
         own = {**own, "losses": [*own["losses"], _mean_loss(replies)]}
-        if len(own["losses"]) < config.train.generator_rounds:
+        if len(own["losses"]) < config.own(NeighbourGeneratorConfig).rounds:
             return ServerState(prefixed("model", generator), {**state.values, "generator": own})
         told = own["agreement"]
         agreement = Agreement(**{**told, "classes": tuple(told["classes"])})
@@ -147,7 +147,7 @@ def method_of(config: RunConfig) -> ServerMethod:
         ConfigError: there is no such method.
     """
     method = server_method(config.method)
-    mends = config.train.neighbour_generator and config.method not in METHODS_WITHOUT_SUMS
+    mends = GENERATOR_PART in config.part_names and config.spec.traits.sums
     return Mending(method) if mends else method
 
 

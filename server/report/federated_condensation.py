@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fedtag.common.errors import RunError
 from fedtag.common.methods.fedgc.names import CONDENSED, GRAPH, LABELLED, NODES, TRAINED, TUNED
-from fedtag.common.parts.neighbour_exchange.messages import COUNTS, KEY, PARTS, REQUEST
+from fedtag.common.parts.neighbour_exchange.names import COUNTS, KEY, PARTS, REQUEST
 from fedtag.server.methods.fedgc.course import DISTANCES, TOTALS
 from fedtag.server.methods.fedgc.course import FILE as COURSE_FILE
 from fedtag.server.parts.neighbour_exchange import FILE as NEIGHBOUR_FILE

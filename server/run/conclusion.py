@@ -11,12 +11,12 @@ from importlib import metadata
 from pathlib import Path
 
 from fedtag.common.config import RunConfig
+from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.stages import teaching_rounds
 from fedtag.common.models.parameters import fingerprint
-from fedtag.common.models.supernet.documents import is_told
 from fedtag.common.parts.neighbour_generator.names import GENERATOR
 from fedtag.server.exchange.ledger import Traffic
-from fedtag.server.methods.registry import ServerMethod, condenses
+from fedtag.server.methods.registry import ServerMethod
 from fedtag.server.report.page import write_report
 from fedtag.server.state.run_state import Standing
 from fedtag.server.strategies.accounting import spent
@@ -67,7 +67,7 @@ def condensed_card(config: RunConfig, standing: Standing) -> CondensedCard:
     assert standing.best_round is not None
     return CondensedCard(
         round=standing.best_round,
-        rounds=standing.best_round - teaching_rounds(config),
+        rounds=standing.best_round - teaching_rounds(config.own(FedGCConfig)),
         ratio=config.ratio,
         classes=standing.agreement.classes,
         dimension=standing.agreement.dimension,
@@ -89,7 +89,7 @@ def summarise(
         data=Path(config.data.source).name if config.data.source else "",
         clients=max((row.clients_ok for row in rows), default=0),
         rounds=len(rows),
-        ratio=config.ratio if condenses(config) else None,
+        ratio=config.ratio if config.condenses else None,
         seed=config.seed,
         best_round=standing.best_round,
         val_accuracy=best.val_accuracy if best else None,
@@ -125,7 +125,7 @@ def _parameters(config: RunConfig, standing: Standing) -> int | None:
     """
     told = [one.get("parameters") for one in standing.contributed.values()]
     own = [count for count in told if count is not None]
-    if not is_told(config) and standing.users is not None:
+    if standing.users is not None and not own:
         return None
     released = [
         value.numel() for name, value in standing.best.items() if not name.startswith(f"{GENERATOR}/")

@@ -10,8 +10,8 @@ from fedtag.common.config import RunConfig
 from fedtag.common.errors import ProtocolError, QuorumError
 from fedtag.common.logs import Event, fields
 from fedtag.common.secure.block import Block
+from fedtag.common.secure.names import UNREAD
 from fedtag.common.secure.phases import SHARES
-from fedtag.common.secure.upload import UNREAD
 from fedtag.common.wire.records import Content, Letter, Reply
 from fedtag.server.exchange.phases import Phases, Turn
 from fedtag.server.methods.registry import Phase

@@ -16,14 +16,14 @@ from torch import Tensor
 
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import ConfigError, RunError, WireError
-from fedtag.common.methods.fedgc.names import initial_teacher
+from fedtag.common.methods.fedgc.model import initial_teacher
 from fedtag.common.models.parameters import fingerprint, load_parameters
 from fedtag.common.settings.sections import Count
 from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.wire.records import Content, prefixed
 from fedtag.server.tracking.audit_section import audit_section
 from fedtag.server.tracking.durable_files import encoded, json_text, write_atomically
-from fedtag.server.tracking.release import settings_of
+from fedtag.server.tracking.release import settings_names
 
 FILE = "condensed.safetensors"
 CARD = "condensed.md"
@@ -175,9 +175,9 @@ def card_config(card: CondensedCard) -> RunConfig:
     Raises:
         ConfigError: one is not among those that such a card has, or is none of a run; or the method has no such graph.
     """
-    strange = sorted(card.settings.keys() - set(settings_of(METHOD)))
+    strange = sorted(card.settings.keys() - set(settings_names()))
     if strange:
-        raise ConfigError(f"settings: {', '.join(strange)} is none of {', '.join(settings_of(METHOD))}")
+        raise ConfigError(f"settings: {', '.join(strange)} is none of {', '.join(settings_names())}")
     if card.settings.get("method") != METHOD:
         raise ConfigError(f"settings: method = {card.settings.get('method')!r} releases no condensed graph")
     return RunConfig.from_flat(flatten({**card.settings, "ratio": card.ratio}))

@@ -30,9 +30,9 @@ HIDDEN, STEPS, SEEDS = 64, 200, 5
 SETTINGS = {
     "data.dirichlet-alpha": "1.0",
     "evaluation.every": "5",
-    "fedgc.exchange": "summed",
-    "fedgc.exchange-hops": "2",
-    "fedgc.min-neighbours": "1",
+    "neighbour-exchange.mode": "summed",
+    "neighbour-exchange.hops": "2",
+    "neighbour-exchange.min-neighbours": "1",
 }
 
 

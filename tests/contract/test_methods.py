@@ -16,7 +16,7 @@ from fedtag.client.data.text_graph import TEST, VAL, TextGraph
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.secure.phases import SHARES
 from fedtag.server.exchange.ledger import COMMON_KINDS
-from fedtag.server.methods.registry import ServerState, condenses
+from fedtag.server.methods.registry import ServerState
 from fedtag.server.parts.neighbour_generator import method_of
 
 REQUIRED = (
@@ -44,7 +44,7 @@ def test_there_is_one_complete_row_a_round(finished: Finished) -> None:
         assert (row["clients_ok"], row["clients_failed"]) == (finished.config.clients, 0)
         condensed = row["effective_ratio"]
         # With fedgc the server condenses, and no client trains on fewer nodes than it has.
-        told = condenses(finished.config) and finished.config.method != "fedgc"
+        told = finished.config.condenses and finished.config.method != "fedgc"
         told = told and not finished.config.privacy.hide_statistics
         assert 0 < condensed <= 1 if told else condensed is None
 

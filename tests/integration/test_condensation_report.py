@@ -15,7 +15,7 @@ from fedtag.client.data.folder import read_folder
 from fedtag.client.data.writing import write_folder
 from fedtag.client.methods.fedgc.preparation import kept_preparation
 from fedtag.common.errors import RunError
-from fedtag.common.parts.neighbour_exchange.messages import PARTS, REQUEST
+from fedtag.common.parts.neighbour_exchange.names import PARTS, REQUEST
 from fedtag.server.report.federated_condensation import (
     CondensationView,
     condensation_charts,
@@ -74,8 +74,8 @@ def run(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable
         "ratio": 0.08,
         "evaluation.every": 2,
         "train.epochs": 5,
-        "fedgc.exchange": "summed",
-        "fedgc.min-neighbours": 2,
+        "neighbour-exchange.mode": "summed",
+        "neighbour-exchange.min-neighbours": 2,
         "fedgc.self-training-rounds": 2,
         "fedgc.confidence": 0.5,
         "fedgc.links": "learned",

@@ -13,6 +13,7 @@ import torch
 
 from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_packs
 from fedtag.client.evidence.verification import verify
+from fedtag.common.methods.dance.settings import DanceConfig
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Federated
@@ -54,7 +55,7 @@ def assert_sound(run: Federated) -> None:
         for value in json.loads(line).values():
             assert not isinstance(value, float) or math.isfinite(value)
     assert all(bool(torch.isfinite(value).all()) for value in run.directory.read_model().values())
-    dance = run.config.dance
+    dance = run.config.own(DanceConfig)
     budgets = (1, dance.one_hop_budget, dance.two_hop_budget)
     for site, session in zip(run.sites, run.sessions, strict=True):
         for folder in (site.evidence, site.evidence / "core"):
@@ -89,7 +90,7 @@ def test_empty_long_and_right_to_left_texts(
         assert "".join("".join(chunks).split()) == "".join(text.split())
         assert {quote for owner, quote in quoted if owner == node} <= set(chunks)
     assert not any(chunk.node in ("mixed-1", "mixed-4", "mixed-9") for pack in packs for chunk in pack.chunks)
-    assert all(len(pack.chunks) <= run.config.dance.chunk_budget for pack in packs)
+    assert all(len(pack.chunks) <= run.config.own(DanceConfig).chunk_budget for pack in packs)
     assert packs[0].chunks
 
 

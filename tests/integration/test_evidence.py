@@ -14,6 +14,7 @@ import torch
 from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_packs
 from fedtag.client.evidence.verification import verify
 from fedtag.common.methods.dance.model import initial_dance_model
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.models.parameters import fingerprint, load_parameters
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def test_every_chunk_is_literal(dance_run: Federated) -> None:
 
 @pytest.mark.parametrize("kind", ["core", "scored"])
 def test_budgets_hold_and_are_used(dance_run: Federated, kind: str) -> None:
-    dance = dance_run.config.dance
+    dance = dance_run.config.own(DanceConfig)
     budgets = {0: 1, 1: dance.one_hop_budget, 2: dance.two_hop_budget}
     largest = dict.fromkeys([*budgets, "chunks"], 0)
     nothing = everything = 0

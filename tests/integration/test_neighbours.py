@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 EXCHANGES = 3
 MENDED: dict[str, Any] = {
     "method": "fedavg",
-    "train.neighbour-generator": True,
-    "train.generator-rounds": EXCHANGES,
-    "train.generator-most": 2,
+    "parts": "neighbour-generator",
+    "neighbour-generator.rounds": EXCHANGES,
+    "neighbour-generator.most": 2,
 }
 SECURE = {"privacy.secure-aggregation": True}
 
@@ -92,11 +92,11 @@ def kinds(told: Instruction) -> set[str]:
 
 
 def test_training_is_federated_averaging_of_the_generator(tiny: Tiny) -> None:
-    run = tiny({**MENDED, "train.generator-rounds": 1, "rounds": 1})
+    run = tiny({**MENDED, "neighbour-generator.rounds": 1, "rounds": 1})
     updates = {r.client: r.content.section("update") for r in run.replies("generate")}
     nodes = {r.client: r.content.values["sizes"]["train_nodes"] for r in run.replies("generate")}
     trained = section(run, "generator")
-    begun = tiny({**MENDED, "train.generator-rounds": 2, "rounds": 1})
+    begun = tiny({**MENDED, "neighbour-generator.rounds": 2, "rounds": 1})
     start = next(
         one.told for one in begun.crossed if one.told.phase == "generate" and "model" in kinds(one.told)
     )
@@ -264,7 +264,7 @@ def test_one_node_and_no_edges_give_no_nan(
             "clients": 3,
             "rounds": 2,
             "model.hidden": 4,
-            "dadfgas.cells": 1,
+            "da_dfgas.cells": 1,
         },
     )
     assert all(row.clients_failed == 0 for row in run.directory.read_rounds())

@@ -182,7 +182,7 @@ def condensed_run(mixed_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
     settings = [
         "fedgc.self-training-rounds=8",
         "fedgc.confidence=0.5",
-        "fedgc.exchange=summed",
+        "neighbour-exchange.mode=summed",
         "train.epochs=10",
         "train.weight-decay=0",
         "model.dropout=0",

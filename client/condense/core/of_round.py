@@ -14,9 +14,9 @@ from fedtag.client.condense.core.prior import EvidencePrior
 from fedtag.client.condense.core.topology import rebuild_topology
 from fedtag.client.condense.synthetic.choice import induced
 from fedtag.client.context.session import Session
+from fedtag.common.condensers.dance_core.settings import CoreConfig
 from fedtag.common.graph import Adjacency, Graph
 from fedtag.common.randomness import derive_seed, numpy_generator
-from fedtag.common.settings.methods import DanceConfig
 
 KEPT = "core"
 """The name under which a core that outlives its round is remembered."""
@@ -24,6 +24,7 @@ KEPT = "core"
 
 def core_of_round(
     session: Session,
+    settings: CoreConfig,
     z: Float[Tensor, "nodes hidden"],
     logits: Float[Tensor, "nodes classes"],
     round_number: int,
@@ -36,12 +37,13 @@ def core_of_round(
 
     Args:
         session: of the client, while it responds.
+        settings: of the core.
         z: embedding of every node of the training graph by the received model.
         logits: of the same nodes by the same model.
         round_number: from 1.
     """
     config, name, graph = session.config, session.site.name, session.training_graph
-    settings, every, count = config.dance, config.dance.core_refresh, session.sizes["nodes"]
+    every, count = settings.core_refresh, session.sizes["nodes"]
     kept = None if due(round_number, every) else session.remembered(KEPT)
     if kept is not None:
         nodes, labels = (kept.tensors[part].to(session.device) for part in ("nodes", "labels"))
@@ -68,7 +70,7 @@ def choose_core(
     z: Float[Tensor, "nodes hidden"],
     logits: Float[Tensor, "nodes classes"],
     train_labels: Int[Tensor, " nodes"],
-    settings: DanceConfig,
+    settings: CoreConfig,
     *,
     num_classes: int,
     ratio: float,
@@ -123,7 +125,7 @@ def choose_core(
 
 @torch.no_grad()
 def core_links(
-    settings: DanceConfig,
+    settings: CoreConfig,
     graph: Graph,
     nodes: Int[Tensor, " core"],
     x: Float[Tensor, "core dim"],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fedtag.client.condense.condenser import condense
 from fedtag.client.condense.synthetic.leak import leak
-from fedtag.client.condense.synthetic.registry import condense
 from fedtag.client.site.state import Remembered
 from fedtag.common.randomness import torch_generator
 from fedtag.common.synthetic.condensed import Condensed
@@ -43,7 +43,7 @@ def _condensed(session: Session) -> Remembered:
             config.condenser.name,
             graph,
             condensed_size(nodes, config.ratio),
-            config.condenser,
+            config.tables.get(config.condenser.name, config.condenser),
             torch_generator(config.seed, session.site.name, "condense"),
             report=session.progress("condensing"),
         )

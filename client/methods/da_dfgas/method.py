@@ -21,13 +21,15 @@ from fedtag.client.prediction.outcome import Prediction, load_released
 from fedtag.client.train.scoring import score_tensors
 from fedtag.client.train.statistics import client_statistics
 from fedtag.common.errors import RunError
+from fedtag.common.methods.da_dfgas.course import first_supernet, stages_of, tells_architectures
+from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
 from fedtag.common.models.parameters import difference, fingerprint, load_parameters, parameters_of
 from fedtag.common.models.supernet.architecture import Architecture
-from fedtag.common.models.supernet.documents import documents, is_told
+from fedtag.common.models.supernet.documents import documents
 from fedtag.common.models.supernet.logits import is_architecture
 from fedtag.common.models.supernet.network import DiscreteNetwork, parameter_count, used_names
-from fedtag.common.models.supernet.stages import OWN, SHARED, SUPERNET, Stages
-from fedtag.common.models.supernet.supernet import Supernet, initial_supernet
+from fedtag.common.models.supernet.stages import OWN, SHARED, SUPERNET
+from fedtag.common.models.supernet.supernet import Supernet
 from fedtag.common.numerics.scores import tally
 from fedtag.common.secure.phases import USE
 from fedtag.common.wire.records import Content, Instruction, prefixed
@@ -82,9 +84,10 @@ class DaDfgas:
         if released.path == SUPERNET:
             return Prediction(logits_of(supernet, session))
         architecture = released.architecture or shared_architecture(session, released.parameters)
-        if len(architecture.cells) != session.config.dadfgas.cells:
+        cells = session.config.own(DaDfgasConfig).cells
+        if len(architecture.cells) != cells:
             raise RunError(
-                f"the architecture has {len(architecture.cells)} cells, and the model {session.config.dadfgas.cells}: "
+                f"the architecture has {len(architecture.cells)} cells, and the model {cells}: "
                 "take one of the run that the model is from"
             )
         return Prediction(logits_of(network(session, architecture, released.parameters), session))
@@ -98,7 +101,7 @@ class Work:
         self.session = session
         self.config = session.config
         self.received = instruction.content.section("model")
-        self.stages = Stages.of(self.config, instruction.content.values.get("search_rounds"))
+        self.stages = stages_of(self.config, instruction.content.values.get("search_rounds"))
         self.start = dict(self.received) or parameters_of(_fresh(session))
 
     def use(self) -> Content:
@@ -114,7 +117,7 @@ class Work:
     def found(self, model: nn.Module, architecture: Architecture) -> dict[str, Any]:
         """What the server is told of the client's network; where that is nothing, the site keeps it in its state."""
         told = described(model, architecture)
-        if is_told(self.config):
+        if tells_architectures(self.config):
             return {"architecture": told}
         for name, text in documents("architecture", told).items():
             self.session.document(name, text)
@@ -131,10 +134,10 @@ class Work:
         if self.stages.searches(self.instruction.round - 1):
             return self._counts(SUPERNET, self._supernet(scored))
         found: dict[str, Tensor] = {}
-        if self.config.dadfgas.personal:
+        if self.config.own(DaDfgasConfig).personal:
             own = own_architecture(self.session, self.start)
             found |= self._counts(OWN, network(self.session, own, scored))
-        if not self.config.dadfgas.personal or self.config.dadfgas.scoring != OWN:
+        if not self.config.own(DaDfgasConfig).personal or self.config.own(DaDfgasConfig).scoring != OWN:
             shared = shared_architecture(self.session, self.start)
             found |= self._counts(SHARED, network(self.session, shared, scored))
         return found
@@ -158,7 +161,7 @@ class Work:
         more |= condensed
         if not bool(examples.mask.any()):
             return {}, more
-        if longer and self.config.dadfgas.keep_local:
+        if longer and self.config.own(DaDfgasConfig).keep_local:
             self._resume(model)
         allowed = told.get("training_seconds")
         training = train_network(
@@ -211,13 +214,13 @@ class Work:
 
     def _remember(self, after: Mapping[str, Tensor], search: bool) -> None:
         """Keep the logits of the client's own search if they convince, and its weights where it may go on from them."""
-        keeps = self.config.dadfgas.keep_local
+        keeps = self.config.own(DaDfgasConfig).keep_local
         searched = search and bool(validation_halves(self.session).searched.any())
-        if not keeps and not (self.config.dadfgas.personal and searched):
+        if not keeps and not (self.config.own(DaDfgasConfig).personal and searched):
             return
         kept = own_logits(self.session)
         if searched:
-            always = self.config.dadfgas.own == "always"
+            always = self.config.own(DaDfgasConfig).own == "always"
             convinced = always or convinces(self.session, after, self.start)
             kept = {name: value for name, value in after.items() if convinced and is_architecture(name)}
         weights = {name: value for name, value in after.items() if keeps and not is_architecture(name)}
@@ -231,7 +234,7 @@ def described(model: nn.Module, architecture: Architecture) -> dict[str, Any]:
 
 def _fresh(session: Session) -> Supernet:
     graph = session.graph
-    model = initial_supernet(session.config, graph.x.shape[1], graph.num_classes)
+    model = first_supernet(session.config, graph.x.shape[1], graph.num_classes)
     return model.to(session.device)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from fedtag.client.methods.da_dfgas.training import logits_of, validation_halves
+from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.discretisation import discretised
 from fedtag.common.models.supernet.logits import is_architecture
@@ -32,13 +33,13 @@ def own_logits(session: Session) -> dict[str, Tensor]:
 
 def shared_architecture(session: Session, received: Mapping[str, Tensor]) -> Architecture:
     """That of the global logits."""
-    return discretised(received, session.config.dadfgas.path_gap)
+    return discretised(received, session.config.own(DaDfgasConfig).path_gap)
 
 
 def own_architecture(session: Session, received: Mapping[str, Tensor]) -> Architecture:
     """That of the logits that the client keeps; of the global ones, if it keeps none or all have the same."""
-    own = own_logits(session) if session.config.dadfgas.personal else {}
-    return discretised(own or received, session.config.dadfgas.path_gap)
+    own = own_logits(session) if session.config.own(DaDfgasConfig).personal else {}
+    return discretised(own or received, session.config.own(DaDfgasConfig).path_gap)
 
 
 def network(session: Session, architecture: Architecture, received: Mapping[str, Tensor]) -> DiscreteNetwork:
@@ -58,7 +59,7 @@ def convinces(session: Session, after: Mapping[str, Tensor], received: Mapping[s
         after: the supernet after the client's search.
         received: the global one.
     """
-    gap = session.config.dadfgas.path_gap
+    gap = session.config.own(DaDfgasConfig).path_gap
     own, shared = discretised(after, gap), discretised(received, gap)
     judged = validation_halves(session).judged
     labels = session.graph.y[judged]

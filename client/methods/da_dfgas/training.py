@@ -11,6 +11,7 @@ from fedtag.client.methods.da_dfgas.architecture_search import ArchitectureSteps
 from fedtag.client.methods.da_dfgas.halves import Halves, halves
 from fedtag.client.train.examples import Examples
 from fedtag.client.train.optimisation import Training, clock_limit, optimise, optimiser, scheduled_rate
+from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
 from fedtag.common.models.supernet.logits import is_architecture
 from fedtag.common.models.supernet.stages import Stages
 from fedtag.common.randomness import torch_generator
@@ -70,7 +71,7 @@ def train_network(
             weights,
             architecture,
             lambda: search_loss(model(graph.x, adjacency), graph.y, searched),
-            config.dadfgas.architecture_rate,
+            config.own(DaDfgasConfig).architecture_rate,
         )
     train = config.train
     number, rounds = stages.place(round_number)

@@ -14,12 +14,12 @@ from fedtag.client.methods.dance.evidence import Texts
 from fedtag.client.methods.dance.neighbours import one_hop, prefilter, two_hop
 from fedtag.client.methods.dance.node_summaries import joined_summaries
 from fedtag.common.graph import Adjacency, Graph
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.numerics.ragged import Ragged, row_of_entries
 from fedtag.common.randomness import derive_seed
 
 if TYPE_CHECKING:
     from fedtag.client.context.session import Session
-    from fedtag.common.settings.methods import DanceConfig
 
 
 @dataclass(frozen=True)
@@ -125,5 +125,11 @@ def local_graph(session: Session, graph: Graph, adjacency: Adjacency, evidence: 
     seed = derive_seed(config.seed, session.site.name, "two-hop sample")
     summaries = joined_summaries(session) if evidence else None
     return LocalGraph(
-        graph.with_features(texts.pooled), adjacency, texts, bank.document, config.dance, seed, summaries
+        graph.with_features(texts.pooled),
+        adjacency,
+        texts,
+        bank.document,
+        config.own(DanceConfig),
+        seed,
+        summaries,
     )

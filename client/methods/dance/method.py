@@ -25,6 +25,7 @@ from fedtag.client.train.optimisation import clock_limit, local_epochs, optimise
 from fedtag.client.train.scoring import score_tensors, subset_tallies
 from fedtag.client.train.statistics import client_statistics, validation_accuracy
 from fedtag.common.methods.dance.model import DanceModel, initial_dance_model
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.models.parameters import (
     Parameters,
     difference,
@@ -117,7 +118,9 @@ class Work:
         local = self._training_graph()
         with session.timed("condense"):
             passed = forward(self.model, local)
-            core = core_of_round(session, passed.g, passed.logits, self.instruction.round)
+            core = core_of_round(
+                session, config.own(DanceConfig), passed.g, passed.logits, self.instruction.round
+            )
             condensed = {"core": core.nodes.numel(), "nodes": local.graph.num_nodes}
             told["condensation"] = condensed
             if not bool(local.graph.train_mask[core.nodes].any()):
@@ -130,7 +133,7 @@ class Work:
                 seen, found = views(self.model, local, passed.g, evidence)
             with torch.no_grad():
                 x = self.model.fuse(seen)
-            adjacency, fell_back = core_graph(config.dance, local, evidence, x)
+            adjacency, fell_back = core_graph(config.own(DanceConfig), local, evidence, x)
             told["condensation"] = {
                 **condensed,
                 "links": adjacency.edge_index.shape[1],
@@ -141,7 +144,9 @@ class Work:
         generator = torch_generator(
             config.seed, self.instruction.round, session.site.name, "dropout", device=session.device
         )
-        loss = CoreLoss(self.model, local, passed.g, core, evidence, adjacency, config.dance, generator, seen)
+        loss = CoreLoss(
+            self.model, local, passed.g, core, evidence, adjacency, config.own(DanceConfig), generator, seen
+        )
         train, number = config.train, self.instruction.round
         rate = scheduled_rate(train.learning_rate, train.schedule, train.final_rate, number, config.rounds)
         stepper = optimiser(
@@ -165,7 +170,7 @@ class Work:
     def _selector(self, local: LocalGraph, passed: Forward) -> tuple[DanceModel, Forward]:
         """The model that chooses the evidence, and its pass: the received one, or that of the last text refresh."""
         remembered = self.session.remembered()
-        if remembered is None or due(self.instruction.round, self.config.dance.text_refresh):
+        if remembered is None or due(self.instruction.round, self.config.own(DanceConfig).text_refresh):
             return self.model, passed
         selector = self._fresh_model()
         load_parameters(selector, Content(remembered.tensors).section("selector"))
@@ -173,7 +178,7 @@ class Work:
 
     def _remember(self, selector: DanceModel) -> None:
         """Keep the selector for rounds in which the evidence is not refreshed."""
-        if self.config.dance.text_refresh != 1:
+        if self.config.own(DanceConfig).text_refresh != 1:
             self.session.remember(prefixed("selector", parameters_of(selector)), {})
 
     def keep_evidence(self) -> dict[str, object]:

@@ -32,12 +32,12 @@ from fedtag.client.text.language_model import LanguageModel
 from fedtag.client.text.summaries import SummaryCache, count_group_prompt_tokens, summarise
 from fedtag.client.text.summary_vectors import SUMMARY_CACHE, summary_vectors, text_requests
 from fedtag.common.errors import ConfigError
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.numerics.ragged import Ragged, merge
 
 if TYPE_CHECKING:
     from fedtag.client.context.session import Session
     from fedtag.client.text.summaries import SummaryRequest
-    from fedtag.common.settings.methods import DanceConfig
 
 FEATURE = "feature"
 
@@ -68,9 +68,9 @@ def joined_summaries(session: Session) -> Float[Tensor, "nodes dim"] | None:
         ConfigError: summaries are to join, but the site brings features.npy in place of encoded texts.
         WeightsError: the language model is needed and cannot be had.
     """
-    if session.config.dance.summaries == FEATURE:
+    if session.config.own(DanceConfig).summaries == FEATURE:
         refuse_features(session.site.name, session.data.features is not None)
-    if not summaries_join(session.config.dance):
+    if not summaries_join(session.config.own(DanceConfig)):
         return None
 
     def build() -> Tensor:
@@ -119,7 +119,7 @@ def summaries_ledger(session: Session, near: Ragged, far: Ragged) -> TokenLedger
         session: of the site; everything is in its cache.
         near, far: first and second neighbours of every node.
     """
-    if not summaries_join(session.config.dance):
+    if not summaries_join(session.config.own(DanceConfig)):
         return None
     data, model = session.data, language_model(session)
     requests = _requests(session, data.texts, session.bank)
@@ -143,4 +143,4 @@ def summaries_ledger(session: Session, near: Ragged, far: Ragged) -> TokenLedger
 
 
 def _requests(session: Session, texts: Sequence[str], bank: TextBank) -> list[SummaryRequest]:
-    return text_requests(texts, bank, session.data.classes, session.config.dance.chunk_budget)
+    return text_requests(texts, bank, session.data.classes, session.config.own(DanceConfig).chunk_budget)

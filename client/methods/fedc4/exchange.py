@@ -27,9 +27,9 @@ from fedtag.client.methods.fedc4.memory import Memory
 from fedtag.common.errors import WireError
 from fedtag.common.graph import Graph
 from fedtag.common.methods.fedc4.names import NODES, PORTRAIT
+from fedtag.common.methods.fedc4.settings import FedC4Config
 from fedtag.common.numerics.noise import entropy_generator, laplace
 from fedtag.common.randomness import torch_generator
-from fedtag.common.settings.methods import FedC4Config
 from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.wire.records import Content
 

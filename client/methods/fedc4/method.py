@@ -22,9 +22,10 @@ from fedtag.client.train.classifier import fresh_backbone
 from fedtag.client.train.examples import Examples
 from fedtag.common.graph import Adjacency, normalised_adjacency
 from fedtag.common.methods.fedc4.names import NODES, NODES_PHASE, PORTRAITS_PHASE
-from fedtag.common.models.backbone import Backbone
+from fedtag.common.methods.fedc4.settings import FedC4Config
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import fingerprint, load_parameters, parameters_of
-from fedtag.common.secure.letters import SHOWN
+from fedtag.common.secure.names import SHOWN
 from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.wire.records import Content, Instruction
 
@@ -38,7 +39,7 @@ class FedC4(FedAvg):
     def respond(self, instruction: Instruction, session: Session) -> Content:
         if instruction.phase not in (PORTRAITS_PHASE, NODES_PHASE):
             return super().respond(instruction, session)
-        settings, seed, mailbox = session.config.fedc4, session.config.seed, session.mailbox
+        settings, seed, mailbox = session.config.own(FedC4Config), session.config.seed, session.mailbox
         core, told = condensed_graph(session)
         memory = Memory.of(session.remembered(), session.device)
         values: dict[str, Any] = {"sizes": session.sizes, "condensation": told}
@@ -56,10 +57,10 @@ class FedC4(FedAvg):
         return Content({}, values)
 
     def examples(
-        self, instruction: Instruction, session: Session, model: Backbone
+        self, instruction: Instruction, session: Session, model: NodeClassifier
     ) -> tuple[Examples, dict[str, Any]]:
         """Own and received nodes, linked anew; what peers get for the next round goes into the mailbox."""
-        settings, seed = session.config.fedc4, session.config.seed
+        settings, seed = session.config.own(FedC4Config), session.config.seed
         core, told = condensed_graph(session)
         values: dict[str, Any] = {"condensation": told}
         memory = Memory.of(session.remembered(), session.device)
@@ -83,11 +84,9 @@ class FedC4(FedAvg):
 
 
 @torch.no_grad()
-def embedded(model: Backbone, core: Condensed) -> Tensor:
+def embedded(model: NodeClassifier, core: Condensed) -> Tensor:
     """h: the first layer of the backbone on the condensed graph, before the activation, [core, hidden]."""
-    first = model.layers[0]
-    hidden: Tensor = first(core.x, core.adjacency) if core.num_nodes else core.x.new_zeros(0, 1)
-    return hidden
+    return model.embedding(core.x, core.adjacency) if core.num_nodes else core.x.new_zeros(0, 1)
 
 
 def with_received(core: Condensed, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -99,7 +98,7 @@ def with_received(core: Condensed, memory: Memory) -> tuple[Tensor, Tensor]:
 
 def linked(session: Session, core: Condensed, x: Tensor, y: Tensor) -> Adjacency:
     """The links between own and received nodes; what became of the structure is written at the site."""
-    settings = session.config.fedc4
+    settings = session.config.own(FedC4Config)
     if settings.rebuild and x.shape[0]:
         adjacency = rebuilt(
             x,

@@ -24,6 +24,7 @@ from fedtag.client.prediction.outcome import Prediction, load_released
 from fedtag.client.train.classifier import fresh_backbone, train_backbone
 from fedtag.client.train.examples import Examples
 from fedtag.client.train.scoring import score_tensors, subset_tallies
+from fedtag.common.methods.fedgc.model import initial_teacher
 from fedtag.common.methods.fedgc.names import (
     CONDENSE_PHASE,
     CONDENSED,
@@ -41,13 +42,13 @@ from fedtag.common.methods.fedgc.names import (
     TRAIN_PHASE,
     TRAINED,
     TUNED,
-    initial_teacher,
     unit,
 )
+from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.stages import teaches
-from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import difference, fingerprint, load_parameters, parameters_of
-from fedtag.common.parts.neighbour_exchange.messages import PHASES as EXCHANGE
+from fedtag.common.parts.neighbour_exchange.names import PHASES as EXCHANGE
 from fedtag.common.randomness import torch_generator
 from fedtag.common.synthetic.gradients import initial_weights, logits
 from fedtag.common.wire.records import Content, Instruction, prefixed
@@ -125,7 +126,7 @@ class Work:
         model = session.kept("student", lambda: fresh_backbone(session))
         load_parameters(model, self.received)
         found = self._counts(CONDENSED, model, ready.x)
-        if self.config.fedgc.fine_tune_steps:
+        if self.config.own(FedGCConfig).fine_tune_steps:
             fine_tune(session, model, ready, number - 1)
             found |= self._counts(TUNED, model, ready.x)
         return found
@@ -159,7 +160,7 @@ class Work:
         """
         session, config, told = self.session, self.config, self.instruction.content.values
         graph = ready.graph(session)
-        settings, classes = config.fedgc, graph.num_classes
+        settings, classes = config.own(FedGCConfig), graph.num_classes
         labelled = torch.bincount(graph.y[graph.train_mask], minlength=classes)
         trained = torch.bincount(
             session.training_graph.y[session.training_graph.train_mask], minlength=classes
@@ -197,7 +198,7 @@ class Work:
 
     def _sampler(self, ready: Prepared) -> ClassSampler:
         """Draws the class subgraphs of the round; where no budget binds, those of all rounds are one and the same."""
-        settings, session = self.config.fedgc, self.session
+        settings, session = self.config.own(FedGCConfig), self.session
         generator = torch_generator(
             self.config.seed, self.instruction.round, session.site.name, "class subgraphs"
         )
@@ -210,7 +211,7 @@ class Work:
         kept = session.kept(f"class subgraphs {version}", fresh)
         return kept if kept.exact else fresh()
 
-    def _counts(self, path: str, model: Backbone, x: Tensor) -> dict[str, Tensor]:
+    def _counts(self, path: str, model: NodeClassifier, x: Tensor) -> dict[str, Tensor]:
         with self.session.timed("score"), torch.no_grad():
             said = model(x, self.session.adjacency)
             return score_tensors(path, subset_tallies(said, self.session.graph))

@@ -17,8 +17,10 @@ from fedtag.client.parts.neighbour_exchange.features import exchanged
 from fedtag.client.site.state import Remembered, newest_kept
 from fedtag.common.errors import ProtocolError
 from fedtag.common.graph import Graph
-from fedtag.common.methods.fedgc.names import TEACHER, initial_teacher
-from fedtag.common.models.backbone import Backbone
+from fedtag.common.methods.fedgc.model import initial_teacher
+from fedtag.common.methods.fedgc.names import TEACHER
+from fedtag.common.methods.fedgc.settings import FedGCConfig
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import fingerprint, load_parameters
 from fedtag.common.randomness import torch_generator
 from fedtag.common.wire.records import Instruction
@@ -53,7 +55,7 @@ class Prepared:
 def transformed(
     session: Session,
     x: Float[Tensor, "nodes dim"],
-    teacher: Backbone | None,
+    teacher: NodeClassifier | None,
 ) -> Float[Tensor, "nodes dim"]:
     """The features by which nodes are condensed, fine-tuned and scored.
 
@@ -62,7 +64,7 @@ def transformed(
         x: as of `exchanged`.
         teacher: the self-trained model; None in a run without.
     """
-    settings, graph, adjacency = session.config.fedgc, session.graph, session.training_adjacency
+    settings, graph, adjacency = session.config.own(FedGCConfig), session.graph, session.training_adjacency
     if teacher is None or not settings.bottleneck:
         return x
     # Where training is inductive, no loss may look at test nodes.
@@ -82,7 +84,7 @@ def transformed(
         )
 
 
-def received_teacher(session: Session, parameters: Mapping[str, Tensor]) -> Backbone:
+def received_teacher(session: Session, parameters: Mapping[str, Tensor]) -> NodeClassifier:
     """The self-trained model with the given parameters, on the session's device."""
     graph = session.graph
     dimension = exchanged(session).shape[1]
@@ -135,9 +137,11 @@ def prepared_by(session: Session, parameters: Mapping[str, Tensor]) -> Prepared:
     graph, x = session.training_graph, exchanged(session)
     y, labelled = torch.where(graph.train_mask, graph.y, -1), graph.train_mask
     teacher = received_teacher(session, parameters) if parameters else None
-    if teacher is not None and session.config.fedgc.self_training:
+    if teacher is not None and session.config.own(FedGCConfig).self_training:
         with session.timed("pseudo-labels"), torch.no_grad():
             logits = teacher(x, session.training_adjacency)
             set_aside = shadow_half(outside_splits(graph), session.config.seed, session.site.name)
-            y, labelled = with_pseudo_labels(graph, logits, session.config.fedgc.confidence, set_aside)
+            y, labelled = with_pseudo_labels(
+                graph, logits, session.config.own(FedGCConfig).confidence, set_aside
+            )
     return Prepared(transformed(session, x, teacher), y, labelled)

@@ -9,7 +9,8 @@ from torch.nn import functional
 
 from fedtag.client.methods.fedgc.preparation import Prepared
 from fedtag.client.train.optimisation import optimiser
-from fedtag.common.models.backbone import Backbone
+from fedtag.common.methods.fedgc.settings import FedGCConfig
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import Parameters, load_parameters, parameters_of
 from fedtag.common.randomness import torch_generator
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from fedtag.client.context.session import Session
 
 
-def fine_tune(session: Session, model: Backbone, prepared: Prepared, round_number: int) -> None:
+def fine_tune(session: Session, model: NodeClassifier, prepared: Prepared, round_number: int) -> None:
     """Some steps of Adam on training nodes, in place; the model of the best step on validation nodes stays.
 
     The received model is one of those. The better accuracy decides, then the lower cross-entropy, then the fewer
@@ -29,7 +30,11 @@ def fine_tune(session: Session, model: Backbone, prepared: Prepared, round_numbe
         prepared: whose features are read.
         round_number: of dropout.
     """
-    settings, graph, adjacency = session.config.fedgc, session.training_graph, session.training_adjacency
+    settings, graph, adjacency = (
+        session.config.own(FedGCConfig),
+        session.training_graph,
+        session.training_adjacency,
+    )
     labels = graph.y[graph.train_mask]
     if not labels.numel():
         return
@@ -57,7 +62,7 @@ def fine_tune(session: Session, model: Backbone, prepared: Prepared, round_numbe
 
 
 @torch.no_grad()
-def judged(session: Session, model: Backbone, prepared: Prepared) -> tuple[float, float]:
+def judged(session: Session, model: NodeClassifier, prepared: Prepared) -> tuple[float, float]:
     """Accuracy on the validation nodes, and minus the cross-entropy there."""
     graph = session.graph
     logits = model(prepared.x, session.adjacency)[graph.val_mask]

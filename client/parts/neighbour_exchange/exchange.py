@@ -5,8 +5,8 @@ owners encipher their parts, which the server adds without being able to read th
 back, and ÂX takes the place of X. With two hops, `neighbours-again` stands between: ÂX is made, and its sums are given.
 
 A sum comes whole or not at all: where an owner is missing or refuses, the node goes without its foreign neighbours, as
-it does where these are fewer than `fedgc.min-neighbours`. What is hidden by a sum over few nodes is limited all the
-same: where features are mostly zero and degrees differ, an entry may tell by its size whose it is.
+it does where these are fewer than `min-neighbours`. What is hidden by a sum over few nodes is limited all the same:
+where features are mostly zero and degrees differ, an entry may tell by its size whose it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from fedtag.client.parts.neighbour_exchange.sums import Propagation
 from fedtag.client.site.state import Remembered, StateStore
 from fedtag.common.errors import WireError
 from fedtag.common.parts.neighbour_exchange.homomorphic import fresh_key, tenseal
-from fedtag.common.parts.neighbour_exchange.messages import (
+from fedtag.common.parts.neighbour_exchange.messages import Part, packed, unpacked
+from fedtag.common.parts.neighbour_exchange.names import (
     AGAIN_PHASE,
     ASK_PHASE,
     COUNTS,
@@ -33,10 +34,8 @@ from fedtag.common.parts.neighbour_exchange.messages import (
     NEIGHBOURS,
     REQUEST,
     TAKE_PHASE,
-    Part,
-    packed,
-    unpacked,
 )
+from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.common.secure.fixed_point import FixedPoint
 from fedtag.common.secure.private_file import private_folder, replace_private
 from fedtag.common.wire.records import Content, Instruction
@@ -73,7 +72,7 @@ class Exchange:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.settings = session.config.fedgc
+        self.settings = exchange_settings(session.config)
         self.name = session.site.name
         self.crossings = Crossings.of(session.data)
         graph = session.graph
@@ -84,7 +83,7 @@ class Exchange:
     def alone(self) -> Tensor:
         """ÂX, or Â²X, of own nodes."""
         x = self.session.graph.x
-        for _ in range(self.settings.exchange_hops):
+        for _ in range(self.settings.hops):
             x = self.propagation.local(x)
         return x
 
@@ -95,14 +94,14 @@ class Exchange:
             ConfigError: TenSEAL is needed and not installed.
         """
         mailbox, data = self.session.mailbox, self.session.data
-        if self.settings.exchange == "homomorphic":
+        if self.settings.mode == "encrypted":
             tenseal()
         wanted = asked(self.crossings, data.node_ids, self.name, mailbox.peers, self.settings.min_neighbours)
         for owner in mailbox.peers:
             requests = [bundle.as_json() for bundle in wanted.bundles if owner in bundle.owners]
             if requests:
                 mailbox.send(owner, REQUEST, Content({}, {REQUEST: requests}))
-        if self.settings.exchange == "homomorphic" and self.name == min((self.name, *mailbox.peers)):
+        if self.settings.mode == "encrypted" and self.name == min((self.name, *mailbox.peers)):
             key = self._own_key()
             for peer in mailbox.peers:
                 tensor = torch.frombuffer(bytearray(key), dtype=torch.uint8)
@@ -148,19 +147,20 @@ class Exchange:
         if told["small"] or told["missing"]:
             LOGGER.warning(
                 "of %(boundary)d nodes of %(name)s with neighbours at other institutions, %(small)d have fewer than "
-                "fedgc.min-neighbours there and go without, and so do %(missing)d whose sum did not come whole",
+                "neighbour-exchange.min-neighbours there and go without, and so do %(missing)d whose sum did not come "
+                "whole",
                 {**told, "name": self.name},
             )
         return Content({}, {NEIGHBOURS: told})
 
     def _taken(self, instruction: Instruction) -> Remembered:
         memory = self._memory()
-        two = self.settings.exchange_hops == 2
+        two = self.settings.hops == 2
         if two and "x" in memory.tensors:
             x = memory.tensors["x"].to(self.session.device)
         else:
             x = self.propagation.local(self.session.graph.x) if two else self.session.graph.x
-        x, added = self._completed(x, instruction, self.settings.exchange_hops, memory.values)
+        x, added = self._completed(x, instruction, self.settings.hops, memory.values)
         counts = {name: memory.values[name] for name in ("boundary", "small")}
         missing = counts["boundary"] - counts["small"] - added
         return Remembered({"x": x}, {**counts, "added": added, "missing": missing})
@@ -227,7 +227,7 @@ class Exchange:
 
     def _cipher(self) -> Cipher | None:
         """None where the shared key did not come."""
-        if self.settings.exchange == "homomorphic":
+        if self.settings.mode == "encrypted":
             self._keep_key()
         else:
             privacy = self.session.config.privacy

@@ -10,6 +10,7 @@ from torch import Tensor
 from fedtag.client.parts.neighbour_exchange.exchange import NAME, Exchange
 from fedtag.client.site.state import Remembered, newest_kept
 from fedtag.common.errors import DataError
+from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +27,7 @@ def exchanged(session: Session) -> Float[Tensor, "nodes dim"]:
     Raises:
         DataError: the folder has kept none, or those of other nodes.
     """
-    if session.config.fedgc.exchange == "off":
+    if exchange_settings(session.config).mode == "off":
         return session.graph.x
     return session.kept(NAME, lambda: _restored(session))
 

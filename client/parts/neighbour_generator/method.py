@@ -15,8 +15,7 @@ from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 from fedtag.client.site.state import Remembered
 from fedtag.common.errors import RunError
 from fedtag.common.models.parameters import difference, fingerprint, load_parameters, parameters_of
-from fedtag.common.parts.neighbour_generator.names import EXCHANGE, GENERATE_PHASE, GENERATOR
-from fedtag.common.settings.combinations import METHODS_WITHOUT_SUMS
+from fedtag.common.parts.neighbour_generator.names import EXCHANGE, GENERATE_PHASE, GENERATOR, GENERATOR_PART
 from fedtag.common.wire.records import Content, Instruction, prefixed
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Mending:
         return Content(prefixed("update", update), {**values, "training": vars(training)})
 
     def _kept(self, instruction: Instruction, session: Session) -> Remembered:
-        if session.config.method in METHODS_WITHOUT_SUMS:
+        if not session.config.spec.traits.sums:
             return Remembered(generator_of_its_own(session), {})
         received = instruction.content.section(GENERATOR)
         if not received:
@@ -86,4 +85,4 @@ def method_of(config: RunConfig) -> ClientMethod:
         ConfigError: there is no such method.
     """
     method = client_method(config.method)
-    return Mending(method) if config.train.neighbour_generator else method
+    return Mending(method) if GENERATOR_PART in config.part_names else method

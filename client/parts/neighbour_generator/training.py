@@ -14,6 +14,7 @@ from fedtag.client.train.optimisation import Training, clock_limit, optimise, op
 from fedtag.common.graph import Graph
 from fedtag.common.models.parameters import Parameters, load_parameters, parameters_of
 from fedtag.common.parts.neighbour_generator.model import NeighbourGenerator, initial_neighbour_generator
+from fedtag.common.parts.neighbour_generator.settings import NeighbourGeneratorConfig
 from fedtag.common.randomness import torch_generator
 
 if TYPE_CHECKING:
@@ -48,11 +49,11 @@ def train_generator(
     noise = torch_generator(config.seed, *purpose, "neighbours' noise", device=session.device)
     eligible = ~graph.test_mask if config.train.inductive else graph.test_mask | ~graph.test_mask
     with session.timed("generator"):
-        task = impaired(graph, config.train.generator_hidden, eligible, hiding)
+        task = impaired(graph, config.own(NeighbourGeneratorConfig).hidden, eligible, hiding)
         stepper = optimiser(model.parameters(), "adam", RATE, 0.0, 0.0)
         return optimise(
             model,
-            lambda: generator_loss(model, task, config.train.generator_most, noise),
+            lambda: generator_loss(model, task, config.own(NeighbourGeneratorConfig).most, noise),
             stepper,
             config.train.epochs,
             until=until,
@@ -62,7 +63,7 @@ def train_generator(
 def generator_of_its_own(session: Session) -> Parameters:
     """A generator that a client trains alone, as long as a federation would train one together."""
     model = fresh_generator(session)
-    for exchange in range(1, session.config.train.generator_rounds + 1):
+    for exchange in range(1, session.config.own(NeighbourGeneratorConfig).rounds + 1):
         train_generator(session, model, exchange)
     return parameters_of(model)
 
@@ -82,7 +83,7 @@ def mended_graph(session: Session, generator: Mapping[str, Tensor]) -> Graph:
             session.local_graph,
             session.seen_graph,
             model,
-            config.train.generator_most,
+            config.own(NeighbourGeneratorConfig).most,
             session.data.directed,
             noise,
         )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
+from fedtag.common.methods.fedgc.model import initial_teacher
 from fedtag.common.methods.fedgc.names import (
     CONDENSE_PHASE,
     CONDENSED,
@@ -27,12 +28,12 @@ from fedtag.common.methods.fedgc.names import (
     TRAINED,
     TUNED,
     UNIT,
-    initial_teacher,
 )
+from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.stages import is_scored, teaches, teaching_rounds
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
-from fedtag.common.parts.neighbour_exchange.messages import PHASES as EXCHANGE
+from fedtag.common.parts.neighbour_exchange.names import PHASES as EXCHANGE
 from fedtag.common.randomness import derive_seed
 from fedtag.common.synthetic.gradients import initial_weights
 from fedtag.common.wire.records import Content, Reply, prefixed
@@ -101,20 +102,20 @@ class FedGC(FedAvg):
 
     def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
         # A fine-tuned model is at least as good on validation, and the first of equals counts.
-        tuned = (TUNED,) if config.fedgc.fine_tune_steps else ()
+        tuned = (TUNED,) if config.own(FedGCConfig).fine_tune_steps else ()
         return (*tuned, CONDENSED, GRAPH)
 
     def initial(self, agreement: Agreement, config: RunConfig) -> Parameters:
         classes = len(agreement.classes)
-        if teaching_rounds(config):
+        if teaching_rounds(config.own(FedGCConfig)):
             return parameters_of(initial_teacher(config, agreement.dimension, classes))
         return parameters_of(initial_backbone(config.model, agreement.dimension, classes, config.seed))
 
     def begin(self, agreement: Agreement, config: RunConfig) -> ServerState:
         theta = initial_weights(
-            config.fedgc.matching_model,
+            config.own(FedGCConfig).matching_model,
             agreement.dimension,
-            config.fedgc.hidden,
+            config.own(FedGCConfig).hidden,
             len(agreement.classes),
             torch.Generator(),
         )
@@ -126,7 +127,7 @@ class FedGC(FedAvg):
             "names": list(agreement.classes),
             "dimension": agreement.dimension,
             "theta": [list(weight.shape) for weight in theta],
-            "bottleneck": config.fedgc.bottleneck,
+            "bottleneck": config.own(FedGCConfig).bottleneck,
         }
         return ServerState(super().begin(agreement, config).tensors, values)
 
@@ -184,7 +185,7 @@ class FedGC(FedAvg):
         values = {**state.values, "round": number}
         if phase.name == TRAIN_PHASE:
             tensors = dict(super().combine(state, phase, replies, aggregate, config).tensors)
-            if number == teaching_rounds(config):
+            if number == teaching_rounds(config.own(FedGCConfig)):
                 tensors |= prefixed(TEACHER, Content(tensors).section("model"))
             return ServerState(tensors, values)
         # Who did not answer may have lost what it made of the self-trained model, and gets it again.
@@ -227,7 +228,7 @@ class FedGC(FedAvg):
 
     def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
         """The condensed graph as it stands; in the rounds of self-training, the model of these."""
-        if not config.fedgc.keep_states:
+        if not config.own(FedGCConfig).keep_states:
             return {}
         if teaches(state.values["round"], config):
             return prefixed(TEACHER, state.section("model"))

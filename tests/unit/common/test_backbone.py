@@ -8,8 +8,9 @@ from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 from fedtag.common.config import ModelConfig
 from fedtag.common.graph import Adjacency, normalised_adjacency
 from fedtag.common.models.assembly import initial_backbone
-from fedtag.common.models.backbone import Backbone, dropout
+from fedtag.common.models.backbones.stack import Backbone
 from fedtag.common.models.convolutions import FAMILIES
+from fedtag.common.models.dropout import dropout
 from fedtag.common.models.parameters import fingerprint, parameters_of, seeded
 
 NODES, INPUTS, HIDDEN, CLASSES = 7, 5, 4, 3

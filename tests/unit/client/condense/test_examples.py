@@ -26,13 +26,16 @@ from fedtag.client.site.state import StateStore
 from fedtag.client.train.examples import Examples
 from fedtag.common.config import RunConfig
 from fedtag.common.graph import Adjacency, Graph
+from fedtag.common.methods.da_dfgas.course import first_supernet
+from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.models.assembly import initial_backbone
-from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.backbones.stack import Backbone
 from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
 from fedtag.common.models.supernet.discretisation import discretised
 from fedtag.common.models.supernet.logits import is_architecture
 from fedtag.common.models.supernet.network import discrete_network
-from fedtag.common.models.supernet.supernet import Supernet, initial_supernet
+from fedtag.common.models.supernet.supernet import Supernet
 from fedtag.common.numerics.ragged import Ragged
 from fedtag.common.randomness import derive_seed, numpy_generator
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
@@ -73,7 +76,7 @@ def received(session: Session, shift: int = 0) -> Parameters:
     if session.config.method == "fedavg":
         model = parameters_of(initial_backbone(session.config.model, DIM, CLASSES, 0))
     else:
-        model = parameters_of(initial_supernet(session.config, DIM, CLASSES))
+        model = parameters_of(first_supernet(session.config, DIM, CLASSES))
     generator = torch.Generator().manual_seed(shift)
     return {
         name: value + 0.1 * torch.randn(value.shape, generator=generator) if value.ndim > 1 else value
@@ -114,12 +117,12 @@ def seen(session: Session, number: int, shift: int) -> tuple[torch.Tensor, torch
         return hidden.detach(), network(graph.x, adjacency).detach()
     caught: list[torch.Tensor] = []
     if number == 1:  # the search
-        supernet = initial_supernet(session.config, DIM, CLASSES)
+        supernet = first_supernet(session.config, DIM, CLASSES)
         supernet.load_state_dict(model)
         supernet.classifier.register_forward_pre_hook(lambda _, given: caught.append(given[0]))
         logits = supernet(graph.x, adjacency)
     else:
-        found = discrete_network(discretised(model, session.config.dadfgas.path_gap), model, 0.0)
+        found = discrete_network(discretised(model, session.config.own(DaDfgasConfig).path_gap), model, 0.0)
         found.classifier.register_forward_pre_hook(lambda _, given: caught.append(given[0]))
         logits = found(graph.x, adjacency)
     return caught[0].detach(), logits.detach()
@@ -135,7 +138,7 @@ def core_by_hand(session: Session, number: int, shift: int = 0, step: int | None
         chances /= chances.sum()
         if graph.train_mask[node]:
             labels[node] = graph.y[node]
-        elif chances.max() >= config.dance.confidence:
+        elif chances.max() >= config.own(DanceConfig).confidence:
             labels[node] = int(chances.argmax())
     return select_core(
         z,
@@ -143,12 +146,12 @@ def core_by_hand(session: Session, number: int, shift: int = 0, step: int | None
         graph.train_mask,
         num_classes=CLASSES,
         ratio=config.ratio,
-        policy=config.dance.core_policy,
+        policy=config.own(DanceConfig).core_policy,
         generator=numpy_generator(config.seed, number, session.site.name, "core"),
-        prototypes_per_class=config.dance.prototypes,
+        prototypes_per_class=config.own(DanceConfig).prototypes,
         rotation_seed=derive_seed(config.seed, session.site.name, "rotation"),
         step=number - 1 if step is None else step,
-        pseudo_share=config.dance.pseudo_share,
+        pseudo_share=config.own(DanceConfig).pseudo_share,
     )
 
 
@@ -160,7 +163,7 @@ def dense(adjacency: Adjacency) -> torch.Tensor:
 
 def links_by_hand(session: Session, core: Core) -> torch.Tensor:
     """Of features that were propagated twice by the dense matrix of the full graph, without any evidence."""
-    graph, settings = session.training_graph, session.config.dance
+    graph, settings = session.training_graph, session.config.own(DanceConfig)
     if settings.topology == "induced":
         full = torch.zeros(graph.num_nodes, graph.num_nodes)
         full[graph.edge_index[1], graph.edge_index[0]] = graph.edge_weight
@@ -200,7 +203,7 @@ def test_the_update_of_fedavg_is_that_of_training_on_the_core_by_hand(
     matrix, graph = links_by_hand(session, core), session.training_graph
     x, trained = graph.x[core.nodes].double(), graph.train_mask[core.nodes]
     assert bool((~trained).any()) == ("dance.confidence" in CASES[case])
-    weight = torch.where(trained, 1.0, session.config.dance.pseudo_label_weight).double()
+    weight = torch.where(trained, 1.0, session.config.own(DanceConfig).pseudo_label_weight).double()
     start = received(session, number)
     first, bias, second, last = (
         torch.nn.Parameter(start[name].double())
@@ -254,7 +257,7 @@ def test_da_dfgas_trains_on_the_core_of_the_network_that_it_received(
     assert torch.equal(examples.x, graph.x[core.nodes])
     learned = graph.train_mask[core.nodes]
     assert bool((~learned).any()) == ("dance.confidence" in CASES[case])
-    if session.config.dance.pseudo_label_weight:
+    if session.config.own(DanceConfig).pseudo_label_weight:
         learned = torch.ones_like(learned)
     assert torch.equal(examples.mask, learned)
     assert torch.equal(examples.y, core.labels)
@@ -362,7 +365,7 @@ def test_a_core_stays_until_its_refresh_whatever_processes_come_and_go(
     open_session: Open, method: str
 ) -> None:
     # What the method itself remembers lies beside it.
-    changes = {"dance.core-refresh": 2, **({"dadfgas.keep-local": True} if method == "da_dfgas" else {})}
+    changes = {"dance.core-refresh": 2, **({"da_dfgas.keep-local": True} if method == "da_dfgas" else {})}
     cores = []
     for number in (1, 2, 3, 4):
         session = open_session(method, **changes)
@@ -430,7 +433,7 @@ def test_inductive_cores_have_no_test_node(open_session: Open, policy: str) -> N
 
 
 def test_generated_neighbours_are_no_part_of_the_core(open_session: Open) -> None:
-    mended = {"train.neighbour-generator": True, "train.generator-most": 3}
+    mended = {"parts": "neighbour-generator", "neighbour-generator.most": 3}
     session = open_session(ratio=1.0, **mended, **{"dance.confidence": 0.0})
     session.generator = {name: value + 0.5 for name, value in parameters_of(fresh_generator(session)).items()}
     assert session.training_graph.num_nodes > NODES

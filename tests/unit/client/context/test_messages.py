@@ -10,7 +10,7 @@ from fedtag.client.context.messages import Mailbox
 from fedtag.client.site.site import Site
 from fedtag.common.errors import ProtocolError
 from fedtag.common.secure.identity import Identity
-from fedtag.common.secure.letters import PEERS
+from fedtag.common.secure.names import PEERS
 from fedtag.common.secure.phases import SHARES
 from fedtag.common.secure.roster import roster_entry
 from fedtag.common.wire.records import Content, Instruction, Letter

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+from fedtag.client.condense.condenser import condense
 from fedtag.client.condense.synthetic import keeping
 from fedtag.client.condense.synthetic.leak import leak
-from fedtag.client.condense.synthetic.registry import condense
 from fedtag.client.context.session import Session
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore

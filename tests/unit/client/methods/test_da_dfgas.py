@@ -16,12 +16,12 @@ from fedtag.client.methods.da_dfgas.training import logits_of, validation_halves
 from fedtag.client.methods.registry import client_method
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
+from fedtag.common.methods.da_dfgas.course import first_supernet
 from fedtag.common.models.parameters import Parameters, parameters_of
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.discretisation import discretised
 from fedtag.common.models.supernet.logits import is_architecture
 from fedtag.common.models.supernet.network import discrete_network, parameter_count, used_names
-from fedtag.common.models.supernet.supernet import initial_supernet
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
 from fedtag.server.strategies.weights import parse_statistics
 
@@ -42,7 +42,7 @@ def open_session(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> O
 
 
 def initial(session: Session, **logits: torch.Tensor) -> Parameters:
-    return {**parameters_of(initial_supernet(session.config, 8, 3)), **logits}
+    return {**parameters_of(first_supernet(session.config, 8, 3)), **logits}
 
 
 def ask(session: Session, number: int, model: Parameters, phase: str = "train", **values: Any) -> Reply:
@@ -74,7 +74,7 @@ def test_without_enough_validation_nodes_the_architecture_stays(open_session: Op
 
 
 def test_retraining_takes_the_clients_own_architecture_and_what_it_uses(open_session: Open) -> None:
-    session = open_session(**{"dadfgas.architecture-rate": 1.0, "dadfgas.own": "always"})
+    session = open_session(**{"da_dfgas.architecture-rate": 1.0, "da_dfgas.own": "always"})
     model = initial(session)
     update = ask(session, 2, model).content.section("update")
     own = discretised({name: model[name] + change for name, change in update.items()}, 0.1)
@@ -85,7 +85,7 @@ def test_retraining_takes_the_clients_own_architecture_and_what_it_uses(open_ses
     assert reply.section("update").keys() == used_names(own)
     assert told["parameters"] == parameter_count(discrete_network(own, model, 0.5))
     # With one architecture for all it is that of the global logits.
-    shared = ask(open_session(**{"dadfgas.personal": False}), 3, model).content
+    shared = ask(open_session(**{"da_dfgas.personal": False}), 3, model).content
     assert shared.section("update").keys() == used_names(discretised(model, 0.1))
 
 
@@ -118,7 +118,7 @@ def test_an_own_architecture_has_to_convince(open_session: Open) -> None:
 
 
 def test_what_does_not_convince_is_forgotten(open_session: Open) -> None:
-    session = open_session(**{"dadfgas.architecture-rate": 1.0})
+    session = open_session(**{"da_dfgas.architecture-rate": 1.0})
     model = initial(session)
     update = ask(session, 2, model).content.section("update")
     after = {name: model[name] + change for name, change in update.items()}
@@ -129,7 +129,7 @@ def test_what_does_not_convince_is_forgotten(open_session: Open) -> None:
 
 def test_under_masks_an_architecture_stays_in_the_sites_state(open_session: Open) -> None:
     secure = {"privacy.secure-aggregation": True, "aggregation.statistics": "previous"}
-    session = open_session(**{"dadfgas.architecture-rate": 1.0, "dadfgas.own": "always", **secure})
+    session = open_session(**{"da_dfgas.architecture-rate": 1.0, "da_dfgas.own": "always", **secure})
     method, model = client_method("da_dfgas"), initial(session)
 
     def asked(number: int, phase: str, received: Parameters) -> Content:
@@ -160,7 +160,7 @@ def test_under_masks_an_architecture_stays_in_the_sites_state(open_session: Open
 
 def test_each_model_is_scored_under_its_name(open_session: Open) -> None:
     """Of the received model the round before says what it is; half B judges."""
-    session = open_session(**{"dadfgas.scoring": "auto"})
+    session = open_session(**{"da_dfgas.scoring": "auto"})
     model = initial(session)
 
     def paths(number: int, phase: str = "train") -> set[str]:
@@ -200,7 +200,7 @@ def test_who_lags_behind_works_twice_as_long(open_session: Open) -> None:
 
 def test_who_keeps_its_weights_goes_on_from_them(open_session: Open) -> None:
     """The update still is the difference to what was received."""
-    keep = {"dadfgas.keep-local": True, "train.learning-rate": 1e-12, "train.weight-decay": 0.0}
+    keep = {"da_dfgas.keep-local": True, "train.learning-rate": 1e-12, "train.weight-decay": 0.0}
     session = open_session(**keep)
     model = initial(session)
     ask(session, 1, {name: value + 1 for name, value in model.items()})
@@ -214,7 +214,7 @@ def test_who_keeps_its_weights_goes_on_from_them(open_session: Open) -> None:
 def test_the_same_seed_finds_the_same_architecture(open_session: Open, tmp_path: Path) -> None:
     found = []
     for place in ("one", "other"):
-        session = open_session(**{"dadfgas.architecture-rate": 1.0})
+        session = open_session(**{"da_dfgas.architecture-rate": 1.0})
         session = Session(
             Site("site", session.site.folder, tmp_path / place, tmp_path, "cpu"), session.config
         )

@@ -22,6 +22,7 @@ from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.graph import Adjacency
 from fedtag.common.methods.dance.model import DanceModel, Views, initial_dance_model
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.randomness import numpy_generator
 
 Open = Callable[..., tuple[Session, LocalGraph, DanceModel]]
@@ -79,7 +80,7 @@ def prepared(opened: Open, **changes: Any) -> tuple[Any, ...]:
     core = chosen(local, passed, 0.3)
     evidence = choose_evidence(model, local, passed, core.nodes)
     seen, _ = views(model, local, passed.g, evidence)
-    adjacency, _ = core_graph(session.config.dance, local, evidence, model.fuse(seen).detach())
+    adjacency, _ = core_graph(session.config.own(DanceConfig), local, evidence, model.fuse(seen).detach())
     return session, local, model, passed, core, evidence, seen, adjacency
 
 
@@ -106,7 +107,7 @@ def test_the_loss_is_the_sum_of_its_terms(opened: Open, pseudo: float) -> None:
         core,
         evidence,
         adjacency,
-        session.config.dance,
+        session.config.own(DanceConfig),
         torch.Generator().manual_seed(0),
     )()
 
@@ -132,7 +133,7 @@ def test_the_loss_is_the_sum_of_its_terms(opened: Open, pseudo: float) -> None:
 
 def test_consistency_adds_the_divergence_between_fused_and_unfused_features(opened: Open) -> None:
     session, local, model, passed, core, evidence, seen, adjacency = prepared(opened)
-    config = session.config.dance
+    config = session.config.own(DanceConfig)
 
     def loss(**changes: float) -> torch.Tensor:
         changed = config.model_copy(update=changes)
@@ -151,8 +152,10 @@ def test_noise_is_laplace_and_is_drawn_once_a_round(opened: Open) -> None:
     assert test.pvalue > 0.01
     session, local, model, passed, core, evidence, _, adjacency = prepared(opened, dance__noise=0.5)
     generator = torch.Generator().manual_seed(0)
-    loss = CoreLoss(model, local, passed.g, core, evidence, adjacency, session.config.dance, generator)
-    clean = session.config.dance.model_copy(update={"noise": 0.0})
+    loss = CoreLoss(
+        model, local, passed.g, core, evidence, adjacency, session.config.own(DanceConfig), generator
+    )
+    clean = session.config.own(DanceConfig).model_copy(update={"noise": 0.0})
     silent = CoreLoss(model, local, passed.g, core, evidence, adjacency, clean, torch.Generator())
     assert torch.equal(loss(), loss())
     assert not torch.allclose(loss(), silent())
@@ -163,7 +166,9 @@ def test_switched_off_terms_leave_their_parameters_without_gradient(opened: Open
         opened, dance__align=0.0, dance__head=0.0, dance__sufficiency=0.0
     )
     generator = torch.Generator().manual_seed(0)
-    CoreLoss(model, local, passed.g, core, evidence, adjacency, session.config.dance, generator)().backward()
+    CoreLoss(
+        model, local, passed.g, core, evidence, adjacency, session.config.own(DanceConfig), generator
+    )().backward()
     for head in (model.fused_head, model.graph_head, model.text_head):
         assert head.weight.grad is None
     assert model.text_map.scale.grad is not None

@@ -15,9 +15,9 @@ from fedtag.client.site.site import Site
 from fedtag.client.site.state import Remembered
 from fedtag.common.graph import Graph
 from fedtag.common.methods.fedc4.names import NODES, PORTRAIT
+from fedtag.common.methods.fedc4.settings import FedC4Config
 from fedtag.common.secure.identity import Identity
-from fedtag.common.secure.letters import PEERS
-from fedtag.common.settings.methods import FedC4Config
+from fedtag.common.secure.names import PEERS
 from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.wire.records import Content, Instruction, Letter
 

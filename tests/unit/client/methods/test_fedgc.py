@@ -15,8 +15,8 @@ from fedtag.client.site.site import Site
 from fedtag.client.train.classifier import fresh_backbone
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ProtocolError
-from fedtag.common.methods.fedgc.names import initial_teacher
-from fedtag.common.models.backbone import Backbone
+from fedtag.common.methods.fedgc.model import initial_teacher
+from fedtag.common.models.backbones.stack import Backbone
 from fedtag.common.models.parameters import fingerprint, parameters_of
 from fedtag.common.wire.records import Content, Instruction, prefixed
 

@@ -37,17 +37,17 @@ REFUSED: dict[str, tuple[Settings, str, Settings]] = {
         {"fedc4.exchange": "off"},
     ),
     "generated neighbours without texts": (
-        {"method": "dance", "train.neighbour-generator": True},
+        {"method": "dance", "parts": "neighbour-generator"},
         "method dance selects evidence among texts, and a generated neighbour has none",
         {"method": "fedc4"},
     ),
     "generated neighbours where none is missing": (
-        {"method": "centralised", "train.neighbour-generator": True},
+        {"method": "centralised", "parts": "neighbour-generator"},
         "method centralised holds the whole graph, in which no neighbour is missing",
         {"method": "isolated"},
     ),
     "generated neighbours that nobody reads": (
-        {"model.backbone": "mlp", "train.neighbour-generator": True},
+        {"model.backbone": "mlp", "parts": "neighbour-generator"},
         "model.backbone = mlp reads no neighbours",
         {"train.neighbour-generator": False},
     ),
@@ -102,25 +102,25 @@ REFUSED: dict[str, tuple[Settings, str, Settings]] = {
         {"fedgc.self-training": False},
     ),
     "features of test nodes in training": (
-        {"method": "fedgc", "fedgc.exchange": "summed", "train.inductive": True},
+        {"method": "fedgc", "neighbour-exchange.mode": "summed", "train.inductive": True},
         "which train.inductive forbids",
         {"train.inductive": False},
     ),
     "neighbours that are copied, too": (
-        {"method": "fedgc", "fedgc.exchange": "homomorphic", "data.overlap": 0.1},
+        {"method": "fedgc", "neighbour-exchange.mode": "homomorphic", "data.overlap": 0.1},
         "would add copied nodes twice",
         {"data.overlap": 0.0},
     ),
     "sums of neighbours in a hidden run": (
         {
             "method": "fedgc",
-            "fedgc.exchange": "summed",
+            "neighbour-exchange.mode": "summed",
             "privacy.secure-aggregation": True,
             "privacy.hide-statistics": True,
             "aggregation.weights": "uniform",
         },
-        "fedgc.exchange has parts of other sums",
-        {"fedgc.exchange": "off"},
+        "neighbour-exchange.mode has parts of other sums",
+        {"neighbour-exchange.mode": "off"},
     ),
     "robust rule with aware weights": (
         {"aggregation.rule": "median", "aggregation.weights": "distribution-aware"},

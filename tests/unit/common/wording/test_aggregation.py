@@ -43,11 +43,11 @@ def test_every_choice_has_words_of_its_own(name: str) -> None:
 
 
 def test_whether_architectures_are_told_is_said() -> None:
-    masked = {"privacy.secure-aggregation": True, "dadfgas.personal": True}
+    masked = {"privacy.secure-aggregation": True, "da_dfgas.personal": True}
     words = "do not tell their architectures"
     assert words in ". ".join(privacy_sentences(settings(**masked), "da_dfgas"))
     assert words not in ". ".join(privacy_sentences(settings(**masked), "fedavg"))
-    for change in ({"dadfgas.personal": False}, {"privacy.secure-aggregation": False}):
+    for change in ({"da_dfgas.personal": False}, {"privacy.secure-aggregation": False}):
         assert words not in ". ".join(privacy_sentences(settings(**{**masked, **change}), "da_dfgas"))
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.comparison.matrix import Matrix, matrix_of
 from fedtag.comparison.outcome import comparison_of
 from fedtag.comparison.request import requested, seeds_of
@@ -70,7 +71,7 @@ def test_studies_of_both_core_policies_differ_in_nothing_else(tmp_path: Path) ->
         assert default.keys() == top.keys()
         for row, config in top.items():
             random = row == "w/o node condensation"
-            assert config.dance.core_policy == ("random" if random else "top")
+            assert config.own(DanceConfig).core_policy == ("random" if random else "top")
             assert config.decisive() | {"dance.core-policy": ""} == default[row].decisive() | {
                 "dance.core-policy": ""
             }
@@ -81,7 +82,7 @@ def test_ablations_take_one_part_away(tmp_path: Path) -> None:
     full = found["full"].decisive()
     assert (full["method"], full["dance.core-policy"], full["dance.topology"]) == (
         "dance",
-        RunConfig().dance.core_policy,
+        RunConfig().own(DanceConfig).core_policy,
         "self-expressive",
     )
     changes = {

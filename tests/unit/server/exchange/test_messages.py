@@ -6,7 +6,7 @@ import pytest
 
 from fedtag.common.errors import WireError
 from fedtag.common.secure.identity import Identity
-from fedtag.common.secure.letters import PEERS, UNOPENED
+from fedtag.common.secure.names import PEERS, UNOPENED
 from fedtag.common.wire.records import Content, Letter, Reply
 from fedtag.server.exchange.messages import Mailbox, check_letters
 from fedtag.server.exchange.peer_list import Directory

@@ -156,7 +156,7 @@ def test_architectures_of_ones_own_exclude_what_looks_at_whole_updates(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         config(**changes)
-    assert config(**changes, dadfgas__personal=False).dadfgas.personal is False
+    assert config(**changes, dadfgas__personal=False).da_dfgas.personal is False
 
 
 def test_retraining_starts_from_the_initial_weights_in_the_found_architecture() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import RunError
-from fedtag.common.methods.fedgc.names import initial_teacher
+from fedtag.common.methods.fedgc.model import initial_teacher
 from fedtag.common.models.parameters import parameters_of
 from fedtag.common.wire.records import prefixed
 from fedtag.server.tracking.condensed_release import (

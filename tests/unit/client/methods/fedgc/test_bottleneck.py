@@ -9,7 +9,7 @@ from torch.nn import functional
 from fedtag.client.methods.fedgc.bottleneck import Encoder, divergence, transformed
 from fedtag.common.errors import DivergenceError
 from fedtag.common.graph import Adjacency, normalised_adjacency
-from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.backbones.stack import Backbone
 from fedtag.common.randomness import torch_generator
 
 NODES, DIM, CLASSES = 30, 6, 3

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from fedtag.common.errors import DivergenceError
 from fedtag.common.models.assembly import initial_backbone
-from fedtag.common.models.backbone import Backbone
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.randomness import torch_generator
 from fedtag.common.settings.sections import ModelConfig
 from fedtag.common.synthetic.condensed import Condensed
@@ -21,7 +21,7 @@ def student(
     rate: float,
     weight_decay: float,
     seed: int,
-) -> Backbone:
+) -> NodeClassifier:
     """A fresh model after some steps of Adam on the mean cross-entropy of all condensed nodes.
 
     Args:

@@ -1,7 +1,8 @@
-"""The node classifier: a stack of convolutions."""
+"""A node classifier as a stack of layers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import torch
@@ -11,31 +12,14 @@ from torch.nn import functional
 
 from fedtag.common.graph import Adjacency
 from fedtag.common.models.classifier import NodeClassifier
-from fedtag.common.models.convolutions import FAMILIES
-
-DRAWS = 1 << 16
-
-
-def dropout(
-    x: Float[Tensor, "*shape"], rate: float, generator: torch.Generator | None
-) -> Float[Tensor, "*shape"]:
-    """Inverted dropout whose mask comes from `generator`; without one, the identity (evaluation).
-
-    The rate counts to 1/65,536: four entries share one draw of 64 bits, which costs a third of a Bernoulli draw each.
-    """
-    if generator is None or rate == 0:
-        return x
-    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
-    bits = draws.random_(-(1 << 63), None, generator=generator).view(torch.int16)[: x.numel()].view(x.shape)
-    dropped = round(rate * DRAWS)
-    return x * (bits >= dropped - DRAWS // 2) * (DRAWS / (DRAWS - dropped))
+from fedtag.common.models.dropout import dropout
 
 
 class Backbone(NodeClassifier):
     """`layers` convolutions with ReLU between them and dropout before each.
 
     Args:
-        family: gcn, sage, gat or mlp.
+        layer: of (inputs, outputs), called as layer(x, adjacency).
         inputs: feature dimension d.
         hidden: width h of all inner layers.
         classes: number of classes C.
@@ -46,7 +30,7 @@ class Backbone(NodeClassifier):
 
     def __init__(
         self,
-        family: str,
+        layer: Callable[[int, int], nn.Module],
         inputs: int,
         hidden: int,
         classes: int,
@@ -56,7 +40,6 @@ class Backbone(NodeClassifier):
     ) -> None:
         super().__init__()
         widths = [inputs, *[hidden] * (layers - 1), classes]
-        layer = FAMILIES[family]
         self.layers = nn.ModuleList(layer(a, b) for a, b in pairwise(widths))
         self.skip = nn.Linear(inputs, classes) if skip else None
         self.rate = rate
@@ -71,3 +54,10 @@ class Backbone(NodeClassifier):
             hidden = functional.relu(layer(dropout(hidden, self.rate, generator), adjacency))
         logits = self.layers[-1](dropout(hidden, self.rate, generator), adjacency)
         return hidden, logits if self.skip is None else logits + self.skip(x)
+
+    def embedding(
+        self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency
+    ) -> Float[Tensor, "nodes hidden"]:
+        """The first layer, before the activation."""
+        hidden: Tensor = self.layers[0](x, adjacency)
+        return hidden

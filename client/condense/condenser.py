@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Protocol
 
 import torch
 
-from fedtag.common.errors import ConfigError
+from fedtag.common.condensers.spec import CONDENSERS
 from fedtag.common.graph import Graph
-from fedtag.common.settings.combinations import COPYING_CONDENSERS
-from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.settings.registry import resolved
+from fedtag.common.settings.sections import Section
 from fedtag.common.synthetic.condensed import Condensed
-
-__all__ = ["CONDENSERS", "Condensed", "Condenser", "Report", "condense"]
 
 Report = Callable[[int, int], None]
 """Told what is done of a long condensation, and of how much."""
 
-CONDENSERS = {
-    "gcond": "gcond",
-    "gcond-x": "gcond",
-    "doscond": "doscond",
-    "sfgc": "sfgc",
-    "random": "random",
-    "herding": "herding",
-    "k-center": "k_center",
-    "coarsening": "coarsening",
-}
-"""Modules of this package by the name of the condenser."""
-
 
 class Condenser(Protocol):
-    """The function `condensed` of a condenser's module."""
+    """The function that a condenser's specification names."""
 
     def __call__(
         self,
         graph: Graph,
         size: int,
-        settings: CondenserConfig,
+        settings: Section,
         generator: torch.Generator,
         report: Report | None,
     ) -> Condensed:
@@ -51,7 +36,7 @@ def condense(
     name: str,
     graph: Graph,
     size: int,
-    settings: CondenserConfig,
+    settings: Section,
     generator: torch.Generator,
     *,
     report: Report | None = None,
@@ -62,11 +47,11 @@ def condense(
     those of test nodes are not read. The result lies on the graph's device.
 
     Args:
-        name: one of CONDENSERS.
+        name: of an installed condenser that works once.
         graph: of a client, as its training may see it.
         size: condensed nodes wanted, `condensed_size(n, ratio)`; raised to the number of classes with a training
             node. Condensers that copy have at most as many nodes of a class as there are training nodes.
-        settings: of all condensers.
+        settings: its own table; that of all condensers where it has none.
         generator: on the CPU, so that draws are the same on all devices.
         report: told how far a long condensation is.
 
@@ -77,11 +62,8 @@ def condense(
         ConfigError: the name is unknown.
         DivergenceError: the condensed features left the finite numbers.
     """
-    if name not in CONDENSERS:
-        choices = ", ".join(CONDENSERS)
-        raise ConfigError(f"condenser.name is '{name}', but must be one of {choices}; choose one of these.")
+    spec = CONDENSERS.get(name)
     if not bool(graph.train_mask.any()):
-        return Condensed.without_links(graph.x[:0], graph.y[:0], name in COPYING_CONDENSERS)
-    module = importlib.import_module(f"fedtag.client.condense.synthetic.{CONDENSERS[name]}")
-    chosen = settings.model_copy(update={"name": name})
-    return cast(Condenser, module.condensed)(graph, size, chosen, generator, report)
+        return Condensed.without_links(graph.x[:0], graph.y[:0], spec.copies)
+    work: Condenser = resolved(spec.condensed)
+    return work(graph, size, settings, generator, report)

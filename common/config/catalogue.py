@@ -1,0 +1,135 @@
+"""All settings that this installation knows: shared ones, and the tables of what is installed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from fedtag.common.condensers.spec import CONDENSERS
+from fedtag.common.errors import ConfigError
+from fedtag.common.methods.spec import METHODS
+from fedtag.common.models.spec import BACKBONES
+from fedtag.common.parts.spec import PARTS
+from fedtag.common.settings.registry import Spec
+from fedtag.common.settings.run_settings import RunSettings
+from fedtag.common.settings.sections import Section
+
+Scalar = bool | int | float | str
+
+REGISTRIES = (METHODS, PARTS, CONDENSERS, BACKBONES)
+RENAMED: Mapping[str, str] = {
+    "train.neighbour-generator": "parts = neighbour-generator",
+    "train.generator-rounds": "neighbour-generator.rounds",
+    "train.generator-hidden": "neighbour-generator.hidden",
+    "train.generator-most": "neighbour-generator.most",
+    "fedgc.exchange": "neighbour-exchange.mode",
+    "fedgc.exchange-hops": "neighbour-exchange.hops",
+    "fedgc.min-neighbours": "neighbour-exchange.min-neighbours",
+}
+"""Settings of earlier releases, and what stands in their place."""
+RENAMED_TABLES: Mapping[str, str] = {"dadfgas": "da_dfgas"}
+"""Tables of earlier releases, and what they are called."""
+
+
+def tables_of(specs: Iterator[Spec] | tuple[Spec, ...]) -> dict[str, type[Section]]:
+    """The own tables of some specifications, by their names."""
+    return {spec.name: spec.settings for spec in specs if spec.settings is not None}
+
+
+def installed_tables() -> dict[str, type[Section]]:
+    """The own tables of everything that is installed and usable."""
+    return tables_of(spec for registry in REGISTRIES for spec in registry.usable().values())
+
+
+def settings_in(section: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Dotted keys of a table and those below it, in the order in which they are declared."""
+    for name, field in section.model_fields.items():
+        key = f"{prefix}{name.replace('_', '-')}"
+        if isinstance(field.default, Section):
+            yield from settings_in(type(field.default), f"{key}.")
+        elif not field.exclude:
+            yield key, field
+
+
+def shared_settings() -> dict[str, FieldInfo]:
+    """Those of every run, by dotted key."""
+    return dict(settings_in(RunSettings))
+
+
+def all_settings() -> dict[str, FieldInfo]:
+    """Shared settings and those of everything that is installed, by dotted key."""
+    own = {
+        key: field
+        for name, section in installed_tables().items()
+        for key, field in settings_in(section, f"{name}.")
+    }
+    return {**shared_settings(), **own}
+
+
+def default_settings() -> dict[str, Scalar]:
+    """Dotted keys of all settings and their unresolved defaults."""
+    return {key: field.default for key, field in all_settings().items()}
+
+
+def setting_descriptions() -> dict[str, str]:
+    """What each dotted key means."""
+    return {key: field.description or "" for key, field in all_settings().items()}
+
+
+def run_defaults(specs: tuple[Spec, ...]) -> dict[str, Scalar]:
+    """Dotted keys and unresolved defaults of a run that is made of some specifications."""
+    own = {
+        key: field.default
+        for name, section in tables_of(specs).items()
+        for key, field in settings_in(section, f"{name}.")
+    }
+    return {**{key: field.default for key, field in shared_settings().items()}, **own}
+
+
+def parse_setting(assignment: str) -> tuple[str, Any]:
+    """A `key=value` from the command line, its value converted to the type of the key's default.
+
+    Raises:
+        ConfigError: without an equals sign, for an unknown key, or for a value of another type.
+    """
+    key, separator, text = assignment.partition("=")
+    if not separator:
+        raise ConfigError(f"--set {assignment}: write key=value, for example train.epochs=5")
+    key = key.strip()
+    known = default_settings()
+    if key not in known:
+        raise ConfigError(unknown_key(key, known))
+    return key, _convert(key, text.strip(), known[key])
+
+
+def _convert(key: str, text: str, default: Scalar) -> Scalar:
+    if isinstance(default, bool):
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise ConfigError(f"{key}={text}: write true or false")
+    for kind in (int, float):
+        if isinstance(default, kind):
+            try:
+                return kind(text)
+            except ValueError:
+                wanted = "a whole number" if kind is int else "a number"
+                raise ConfigError(f"{key}={text}: write {wanted}") from None
+    return text
+
+
+def unknown_key(key: str, known: Mapping[str, Any]) -> str:
+    """A sentence about a key that nothing knows."""
+    table, _, name = key.partition(".")
+    if key in RENAMED:
+        return f"setting '{key}' is now {RENAMED[key]}: write that."
+    if table in RENAMED_TABLES:
+        return f"setting '{key}' is now {RENAMED_TABLES[table]}.{name}: write that."
+    for registry in REGISTRIES:
+        if table in registry and table in registry.troubles:
+            return f"setting '{key}': {registry.troubles[table]}."
+    close = difflib.get_close_matches(key, known, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else "see `fedtag settings` for all keys."
+    return f"unknown setting '{key}': {hint}"

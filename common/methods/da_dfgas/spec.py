@@ -1,0 +1,92 @@
+"""DA-DFGAS as one specification."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedtag.common.methods.base import averaged_records
+from fedtag.common.methods.da_dfgas.architecture_record import ToldArchitecture
+from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
+from fedtag.common.methods.records import Record
+from fedtag.common.methods.spec import MethodSpec, Traits
+from fedtag.common.secure.phases import FEWEST_USERS
+from fedtag.common.settings.registry import INTERFACE
+from fedtag.common.settings.run_settings import RunSettings
+
+
+def excluded(settings: RunSettings) -> Sequence[str]:
+    """What does not go with updates of which clients have only some tensors."""
+    if not settings.own(DaDfgasConfig).personal:
+        return ()
+    remedy = f"set {SPEC.name}.personal = false, so that all clients train the same architecture"
+    wrong = []
+    if settings.privacy.secure_aggregation and settings.clients < FEWEST_USERS:
+        wrong.append(
+            f"under secure aggregation only what {FEWEST_USERS} clients use is summed, and of {settings.clients} with "
+            f"architectures of their own nothing is: {remedy}, or add clients"
+        )
+    if settings.privacy.dp.mode != "off":
+        wrong.append(
+            "differential privacy needs a public number of contributors to every tensor, which architectures of "
+            f"clients' own would tell: {remedy}"
+        )
+    if settings.aggregation.rule != "mean":
+        wrong.append(
+            f"aggregation.rule = {settings.aggregation.rule} compares whole updates, and clients with architectures "
+            f"of their own send different tensors: {remedy}, or set rule = mean"
+        )
+    return wrong
+
+
+def resolved(settings: RunSettings) -> Mapping[str, Any]:
+    """A client that lags behind takes twice the epochs where nobody says how many more."""
+    if settings.own(DaDfgasConfig).adaptive and not settings.train.extra_epochs:
+        return {"train.extra-epochs": settings.train.epochs}
+    return {}
+
+
+SPEC = MethodSpec(
+    name="da_dfgas",
+    title="DA-DFGAS: clients search architectures together, and train what they found",
+    source="DA-DFGAS, Equations 5 to 13",
+    interface=INTERFACE,
+    settings=DaDfgasConfig,
+    traits=Traits(
+        condensed="any",
+        backbone=False,
+        paces=True,
+        personal=lambda settings: settings.own(DaDfgasConfig).adaptive,
+    ),
+    defaults={
+        "train.epochs": 10,
+        "train.optimizer": "sgd",
+        "train.learning-rate": 0.1,
+        "train.schedule": "cosine",
+        "train.prox-mu": 0.01,
+        "aggregation.weights": "distribution-aware",
+        "aggregation.normalise": "fednova",
+    },
+    records=(
+        *averaged_records(
+            "the difference of the supernet's weights and architecture logits after local search; in retraining, "
+            "of the weights that the client's architecture uses; under masks of all, and sums alone say how many "
+            "clients use which, and what these weigh together"
+        ),
+        Record(
+            "architecture",
+            "the operations and edges of the client's network, and its number of parameters",
+            form="value",
+            schema=ToldArchitecture,
+        ),
+        Record("searched", "the supernet that the search left, to be scored once more"),
+        Record("search_rounds", "the number of rounds after which the search ended early", form="value"),
+        Record(
+            "longer", "whether the client is to train longer, since its accuracy lags behind", form="value"
+        ),
+    ),
+    excluded=excluded,
+    resolved=resolved,
+    client="fedtag.client.methods.da_dfgas:METHOD",
+    server="fedtag.server.methods.da_dfgas:METHOD",
+)

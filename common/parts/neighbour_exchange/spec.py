@@ -1,0 +1,101 @@
+"""The exchange of neighbour sums as one specification."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from fedtag.common.methods.records import Record
+from fedtag.common.methods.spec import METHODS
+from fedtag.common.parts.neighbour_exchange.names import KEY, NEIGHBOURS, PARTS, REQUEST
+from fedtag.common.parts.neighbour_exchange.settings import NeighbourExchangeConfig
+from fedtag.common.parts.spec import PartSpec
+from fedtag.common.settings.registry import INTERFACE
+from fedtag.common.settings.run_settings import RunSettings
+
+MOST_NODES = 10**12
+Number = Annotated[int, Field(ge=0, le=MOST_NODES)]
+
+
+class NeighbourCounts(TypedDict):
+    """How many nodes of a client got a sum; see `COUNTS`."""
+
+    boundary: Number
+    added: Number
+    small: Number
+    missing: Number
+
+
+def excluded(settings: RunSettings) -> Sequence[str]:
+    """What does not go with features to which nodes at other institutions have added."""
+    traits, wrong = METHODS.get(settings.method).traits, []
+    off = f"set {SPEC.name}.mode = off"
+    if settings.own(NeighbourExchangeConfig).mode == "off":
+        wrong.append(f"parts has {SPEC.name}, and {SPEC.name}.mode = off: set mode = summed or encrypted")
+    if traits.pooled:
+        wrong.append(
+            f"method {settings.method} holds the whole graph, in which no neighbour is missing: {off}"
+        )
+    elif not traits.sums:
+        wrong.append(f"method {settings.method} keeps clients apart, and {SPEC.name} joins them: {off}")
+    if traits.texts != "no":
+        wrong.append(
+            f"method {settings.method} selects evidence among texts, and a sum over neighbours has none: {off}"
+        )
+    if settings.train.inductive:
+        wrong.append(
+            f"{SPEC.name} brings the features of test nodes to those that train, which train.inductive forbids: set "
+            "one of them off"
+        )
+    if settings.data.overlap:
+        wrong.append(
+            f"{SPEC.name} would add copied nodes twice, as copies and as neighbours elsewhere: set data.overlap = 0"
+        )
+    if settings.privacy.hide_statistics:
+        wrong.append(
+            f"privacy.hide-statistics lets masked sums alone through, and {SPEC.name} has parts of other sums: set "
+            "one of them off"
+        )
+    return wrong
+
+
+SPEC = PartSpec(
+    name="neighbour-exchange",
+    title="Features join sums over linked nodes at other institutions, which no one sees singly",
+    source="FedGC, section 3.1; FedGCN, Yao et al., NeurIPS 2023",
+    interface=INTERFACE,
+    settings=NeighbourExchangeConfig,
+    switch="mode",
+    records=(
+        Record(
+            PARTS,
+            "to the server: for which institution a sum is, how many take part in it, its size; to the client: sums "
+            "of features over at least neighbour-exchange.min-neighbours foreign neighbours of a node, divided by the "
+            "roots of their degrees; where most features are zero, the others may tell by their size whose they are",
+            "encrypted",
+        ),
+        Record(
+            REQUEST,
+            "nodes that have neighbours at the peer, who else has neighbours of them, and how many everybody has",
+            form="letter",
+        ),
+        Record(
+            KEY,
+            "the key of the homomorphic encryption, which every client holds: one that works together with the server "
+            "opens every part of every sum",
+            form="letter",
+        ),
+        Record(
+            NEIGHBOURS,
+            "how many nodes have neighbours elsewhere, got a sum over them, have too few, miss it",
+            form="value",
+            schema=NeighbourCounts,
+        ),
+    ),
+    excluded=excluded,
+    client="fedtag.client.parts.neighbour_exchange.method:around",
+    server="fedtag.server.parts.neighbour_exchange:around",
+)

@@ -1,0 +1,49 @@
+"""What any method may have: a part stands around a method, with phases, records and settings of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedtag.common.methods.records import Record
+from fedtag.common.methods.spec import Exclusions, MethodSpec, none_excluded
+from fedtag.common.settings.registry import Registry, Spec
+from fedtag.common.settings.run_settings import RunSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartSpec(Spec):
+    """A part.
+
+    Args:
+        records: everything that a side sends for it.
+        excluded: one sentence with a remedy for each combination in which it makes no sense.
+        switch: a setting of the part whose value `off` leaves the part out, and any other switches it on, so that it
+            need not be named in `parts`; empty where only the name does.
+        client, server: import strings of functions that take a method's side and the settings of the run, and return
+            what stands around it, with the same interface.
+        report: import string of its sections of the report; empty without any.
+    """
+
+    records: tuple[Record, ...] = ()
+    excluded: Exclusions = none_excluded
+    switch: str = ""
+    client: str
+    server: str
+    report: str = ""
+
+
+PARTS = Registry("fedtag.parts", "part", "parts", PartSpec)
+
+
+def part_specs(settings: RunSettings) -> Sequence[PartSpec]:
+    """The parts of a run, in the order in which they stand around its method, the innermost first."""
+    return [PARTS.get(name) for name in settings.part_names]
+
+
+def records_of(method: MethodSpec, parts: Sequence[PartSpec]) -> tuple[Record, ...]:
+    """What a method and its parts send; where two are called the same, the outer one speaks for both."""
+    found = {record.name: record for record in method.records}
+    for part in parts:
+        found |= {record.name: record for record in part.records}
+    return tuple(found.values())
