@@ -48,6 +48,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    # Click makes suggestions of its own.
+    suggest_commands=False,
     context_settings={"max_content_width": WIDTH},
 )
 for panel, commands in PANELS.items():

@@ -62,7 +62,7 @@ def test_renewal_tells_of_new_institutions_only(tmp_path: Path) -> None:
 
 
 def test_connection_is_that_of_the_file_in_deploy() -> None:
-    file = tomllib.loads((REPOSITORY / "deploy" / "flower.toml").read_text(encoding="utf-8"))
+    file = tomllib.loads((REPOSITORY / "deploy" / "systemd" / "flower.toml").read_text(encoding="utf-8"))
     assert tomllib.loads(connection_settings())["superlink"]["fedtag"] == file["superlink"]["fedtag"]
 
 
