@@ -52,14 +52,14 @@ def exit_codes(context: click.Context) -> Iterator[None]:
 def departing_readers() -> Iterator[None]:
     """End the program quietly, with 141, where whoever read its output has gone, as `head` does.
 
-    SIGPIPE itself stays ignored, since it would also end a run whose connection breaks. Rich and Click turn the error
-    into an exit with 1 of their own.
+    SIGPIPE itself stays ignored, since it would also end a run whose connection breaks. Rich and Click turn most
+    of these errors into an exit with 1 of their own.
     """
     try:
         yield
-    except SystemExit as end:
+    except (SystemExit, BrokenPipeError) as end:
         left = [_unread(stream) for stream in (sys.stdout, sys.stderr)]
-        if any(left) or isinstance(end.__context__, BrokenPipeError):
+        if any(left) or BrokenPipeError in (type(end), type(end.__context__)):
             raise SystemExit(CLOSED_PIPE) from end
         raise
 

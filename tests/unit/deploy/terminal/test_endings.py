@@ -81,7 +81,6 @@ def test_sigterm_leaves_contexts_in_order() -> None:
     ("arguments", "stream"),
     [
         (["settings"], "stdout"),
-        (["settings", "--toml"], "stdout"),
         (["--help"], "stdout"),
         (["settings", "--no"], "stderr"),
         (["validate", "/nowhere"], "stderr"),
