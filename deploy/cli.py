@@ -17,6 +17,7 @@ from fedtag.deploy.commands.checking import doctor, list_settings, validate
 from fedtag.deploy.commands.comparing import compare
 from fedtag.deploy.commands.explaining import audit, report
 from fedtag.deploy.commands.exporting import export
+from fedtag.deploy.commands.listing import methods
 from fedtag.deploy.commands.pinning import identity
 from fedtag.deploy.commands.predicting import predict
 from fedtag.deploy.commands.running import demo, simulate, up
@@ -26,7 +27,7 @@ from fedtag.deploy.terminal.endings import departing_readers, exit_codes
 from fedtag.deploy.terminal.help import WIDTH, PlainCommand, PlainGroup
 
 PANELS = {
-    "For researchers": (simulate, demo, compare, report, list_settings, train_on),
+    "For researchers": (simulate, demo, compare, report, methods, list_settings, train_on),
     "For coordinators": (up, status, certificates, doctor),
     "For institutions": (validate, identity, predict, export),
     "For auditors": (audit, privacy_audit),

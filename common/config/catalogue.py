@@ -20,18 +20,6 @@ from fedtag.common.settings.sections import Section
 Scalar = bool | int | float | str
 
 REGISTRIES = (METHODS, PARTS, CONDENSERS, BACKBONES)
-RENAMED: Mapping[str, str] = {
-    "train.neighbour-generator": "parts = neighbour-generator",
-    "train.generator-rounds": "neighbour-generator.rounds",
-    "train.generator-hidden": "neighbour-generator.hidden",
-    "train.generator-most": "neighbour-generator.most",
-    "fedgc.exchange": "neighbour-exchange.mode",
-    "fedgc.exchange-hops": "neighbour-exchange.hops",
-    "fedgc.min-neighbours": "neighbour-exchange.min-neighbours",
-}
-"""Settings of earlier releases, and what stands in their place."""
-RENAMED_TABLES: Mapping[str, str] = {"dadfgas": "da_dfgas"}
-"""Tables of earlier releases, and what they are called."""
 
 
 def tables_of(specs: Iterator[Spec] | tuple[Spec, ...]) -> dict[str, type[Section]]:
@@ -123,11 +111,12 @@ def _convert(key: str, text: str, default: Scalar) -> Scalar:
 def unknown_key(key: str, known: Mapping[str, Any]) -> str:
     """A sentence about a key that nothing knows."""
     table, _, name = key.partition(".")
-    if key in RENAMED:
-        return f"setting '{key}' is now {RENAMED[key]}: write that."
-    if table in RENAMED_TABLES:
-        return f"setting '{key}' is now {RENAMED_TABLES[table]}.{name}: write that."
     for registry in REGISTRIES:
+        for spec in registry.usable().values():
+            if key in spec.renamed:
+                return f"setting '{key}' is now {spec.renamed[key]}: write that."
+            if table in spec.renamed:
+                return f"setting '{key}' is now {spec.renamed[table]}.{name}: write that."
         if table in registry and table in registry.troubles:
             return f"setting '{key}': {registry.troubles[table]}."
     close = difflib.get_close_matches(key, known, n=1)

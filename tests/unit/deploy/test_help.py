@@ -33,6 +33,7 @@ COMMANDS = (
     "settings",
     "demo",
     "train-on",
+    "methods",
 )
 HEAVY = {"torch", "flwr", "pandas", "numpy", "scipy", "pyarrow", "transformers", "matplotlib"}
 # Help takes a fifth of a second; a machine that does other things takes several times as long.

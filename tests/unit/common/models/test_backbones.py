@@ -11,8 +11,9 @@ from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.backbones.stack import Backbone
 from fedtag.common.models.backbones.tagcn import TAGCN
 from fedtag.common.models.dropout import dropout
-from fedtag.common.models.parameters import fingerprint, parameters_of, seeded
+from fedtag.common.models.parameters import fingerprint, parameters_of
 from fedtag.common.models.spec import BACKBONES
+from fedtag.common.randomness import seeded
 from fedtag.common.settings.sections import ModelConfig
 
 NODES, INPUTS, HIDDEN, CLASSES = 7, 5, 4, 3
