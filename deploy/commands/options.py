@@ -54,8 +54,7 @@ class RunOptions:
     method: Annotated[
         str | None,
         typer.Option(
-            help="isolated, centralised, fedavg, dance, fedc4, da_dfgas or fedgc. [default: dance]",
-            rich_help_panel=RUN,
+            help="A method or preset; `fedtag methods` lists them. [default: dance]", rich_help_panel=RUN
         ),
     ] = None
     data: Annotated[
@@ -72,8 +71,8 @@ class RunOptions:
     condenser: Annotated[
         str | None,
         typer.Option(
-            help="What fedavg and da_dfgas train on instead of clients' graphs: gcond, gcond-x, doscond, sfgc, random, "
-            "herding, k-center, coarsening or dance-core. [default: none]",
+            help="What makes the graphs that clients train on in place of their own, for methods that take any; "
+            "`fedtag methods` lists them. [default: none]",
             rich_help_panel=RUN,
         ),
     ] = None
@@ -94,9 +93,7 @@ class RunOptions:
         if not all(source.strip() for source in sources):
             raise ConfigError("--data is empty: name a folder, a .npz graph, a public set, or pydocs")
         if self.method is not None and not self.method.strip():
-            raise ConfigError(
-                "--method is empty: use isolated, centralised, fedavg, dance, fedc4, da_dfgas or fedgc"
-            )
+            raise ConfigError("--method is empty: name one that `fedtag methods` lists")
         return given(
             {
                 "method": self.method,

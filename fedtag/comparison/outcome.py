@@ -10,7 +10,7 @@ import tomli_w
 from fedtag.common.errors import RunError
 from fedtag.comparison.execution import read_cpu_seconds
 from fedtag.comparison.matrix import RUNS, Matrix
-from fedtag.comparison.study import REFERENCES, RowTable, Study, left_out
+from fedtag.comparison.study import REFERENCES, RowTable, Study, left_out, row_settings
 from fedtag.runs.settings import resolve
 from fedtag.server.comparison.audit_plots import audit_png
 from fedtag.server.comparison.audit_tables import audit_csv
@@ -76,7 +76,7 @@ def about_references(study: Study) -> str:
 def placed(row: RowTable, study: Study) -> Row:
     """A row of the tables; it has a place on the axis if it sets what is along it."""
     place = row.settings.get(study.axis)
-    series = row.series or resolve({**study.settings, **row.settings}).method
+    series = row.series or resolve(row_settings(study.settings, row)).method
     return Row(row.name, row.settings, None if place is None else float(place), series)
 
 
