@@ -35,7 +35,7 @@ def privacy_audit(
         bool,
         typer.Option(
             "--over-rounds",
-            help="Also attack what a run with fedgc.keep-states kept of its scored rounds.",
+            help="Also attack what a run kept of its scored rounds, if its method has a setting keep-states.",
         ),
     ] = False,
     models: Annotated[
@@ -60,9 +60,10 @@ def privacy_audit(
     node) and, for a run directory, its report and its card. The exit code is 1 where a control of the measurement
     fails.
 
-    Of a run of fedgc, the self-trained model is attacked, too, and models of the condensed graph are asked with raw
-    features and, where the sites' folders still hold them, with the features that the sites keep; nodes with a
-    pseudo-label are a second group of members. The attacker's nodes are those that training set aside.
+    Of a run that releases a condensed graph, the self-trained model is attacked, too, and models of the condensed
+    graph are asked with raw features and, where the sites' folders still hold them, with the features that the sites
+    keep; nodes with a pseudo-label are a second group of members. The attacker's nodes are those that training set
+    aside.
 
     --over-rounds attacks the condensed graph and the self-trained model of each scored round, too, as if the run had
     ended there; the report shows areas and accuracy over rounds. Attacks that put several rounds together are not
@@ -71,7 +72,7 @@ def privacy_audit(
     --defences compares models that it trains itself: without defence, with pseudo-labels for all (PL), with an L2
     penalty on posteriors (Reg), with Laplace noise on features (LDP).
 
-    Example: `fedtag privacy-audit runs/fedavg-cora-1 --defences`
+    Example: `fedtag privacy-audit runs/first --defences`
     """
     from fedtag.audits import privacy as auditing
     from fedtag.common.wording.privacy import is_sound

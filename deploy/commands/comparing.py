@@ -16,7 +16,8 @@ def compare(
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Besides isolated, centralised and full-data FedAvg, separated by commas. [default: dance]",
+            help="Beside the references, separated by commas; `fedtag methods` lists them. "
+            "[default: one that condenses]",
             rich_help_panel=COMPARISON,
         ),
     ] = None,
@@ -77,7 +78,7 @@ def compare(
     beside accuracy, with privacy.csv and .png. Settings count in this order: those of a row, --set, named options, the
     study, --config, defaults.
 
-    Example: `fedtag compare --methods dance --data pydocs --seeds 3 --ratio 0.08,0.02 --rounds 30 --jobs 2`
+    Example: `fedtag compare --data pydocs --seeds 3 --ratio 0.08,0.02 --rounds 30 --jobs 2`
     """
     from fedtag.comparison.course import compare as compared
     from fedtag.comparison.request import requested

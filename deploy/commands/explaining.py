@@ -45,7 +45,7 @@ def audit(
     writes faithfulness.json at each site, and for all sites of a run also RUN/faithfulness.json (counts and means
     only) and the report. Where the evidence does not verify, nothing is measured.
 
-    Example: `fedtag audit runs/dance-pydocs-1 --client client-00`
+    Example: `fedtag audit runs/first --client client-00`
     """
     from fedtag.audits.examination import examine
     from fedtag.deploy.terminal.audit_view import show_examination
@@ -68,7 +68,7 @@ def report(
 
     Reads run directories, finished or not; writes one self-contained page.
 
-    Example: `fedtag report runs/fedavg-pydocs-1 runs/dance-pydocs-1 --out comparison.html`
+    Example: `fedtag report runs/first runs/second --out comparison.html`
     """
     from fedtag.deploy.terminal.console import results, say
     from fedtag.server.report.page import write_report

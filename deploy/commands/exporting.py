@@ -36,7 +36,7 @@ def export(
     with their weights, and the labels of training nodes. The folder quotes texts: it stays inside the
     institution.
 
-    Example: `fedtag export runs/dance-pydocs-1 --client client-00 --out condensed`
+    Example: `fedtag export runs/first --client client-00 --out condensed`
     """
     from fedtag.deploy.terminal.console import results, say
     from fedtag.deploy.terminal.display import display

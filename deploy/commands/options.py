@@ -54,7 +54,8 @@ class RunOptions:
     method: Annotated[
         str | None,
         typer.Option(
-            help="A method or preset; `fedtag methods` lists them. [default: dance]", rich_help_panel=RUN
+            help="A method or preset; `fedtag methods` lists them. [default: see `fedtag settings`]",
+            rich_help_panel=RUN,
         ),
     ] = None
     data: Annotated[

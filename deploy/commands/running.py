@@ -38,7 +38,7 @@ def simulate(
     report.html, and the clients' folders in sites/. Encoded texts are kept in FEDTAG_CACHE
     (~/.cache/fedtag). Settings count in this order: --set, named options, --config, defaults.
 
-    Example: `fedtag simulate --method fedavg --data pydocs --clients 3 --rounds 30 --set train.epochs=2`
+    Example: `fedtag simulate --data pydocs --clients 3 --rounds 30 --set train.epochs=2`
     """
     _carry_out(run, shared, engine.value, resume, debug)
 
@@ -60,7 +60,7 @@ def up(
     writes what `simulate` does; the processes' logs go to logs/ in the run directory. With --tls they encrypt and
     know each other by keys, as between machines: certificates are made for the run and removed with it.
 
-    Example: `fedtag up --method fedavg --data site-a --data site-b --rounds 20`
+    Example: `fedtag up --data site-a --data site-b --rounds 20`
     """
     _carry_out(run, shared, "tls" if tls else "processes", resume, debug)
 
@@ -69,7 +69,12 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder of all runs; the next free name if taken.")] = Path(
         "runs/demo"
     ),
-    methods: Annotated[str, typer.Option(help="In the order of the table.")] = "isolated,fedavg,dance",
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Separated by commas, in the order of the table. [default: three that show what each brings]"
+        ),
+    ] = None,
     data: Annotated[str, typer.Option(help="As for simulate.")] = "pydocs",
     clients: Annotated[int, typer.Option(help="Simulated clients.")] = 3,
     rounds: Annotated[int, typer.Option(help="Of each method.")] = 60,
@@ -87,7 +92,7 @@ def demo(
     from fedtag.deploy.terminal.run_table import show_demonstration
     from fedtag.runs.demo import demonstrate
 
-    names = [name.strip() for name in methods.split(",") if name.strip()]
+    names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     with display(debug) as progress, terminable():
         made = demonstrate(out, names, data, clients, rounds, _engine("inprocess"), progress)
     show_demonstration(made)

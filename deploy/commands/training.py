@@ -13,7 +13,7 @@ def train_on(
         Path,
         typer.Argument(
             metavar="CONDENSED",
-            help="A condensed.safetensors, or the run directory of fedgc that holds one.",
+            help="A condensed.safetensors, or a run directory that holds one.",
             show_default=False,
         ),
     ],
@@ -37,7 +37,7 @@ def train_on(
     test nodes are scored alone. Writes the model of the graph with --out, and nothing in the folder; `fedtag predict`
     then takes the same steps.
 
-    Example: `fedtag train-on runs/fedgc-cora-1/condensed.safetensors --backbone sage --data /data/hospital-a`
+    Example: `fedtag train-on runs/first/condensed.safetensors --backbone sage --data /data/hospital-a`
     """
     from fedtag.deploy.terminal.display import display
     from fedtag.deploy.terminal.training_table import show_trained

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rich.table import Table
 
-from fedtag.common.methods.fedgc.names import CONDENSED, TUNED
 from fedtag.common.models.parameters import fingerprint
 from fedtag.deploy.terminal.console import results, say
 from fedtag.runs.condensed_training import TrainedOn
@@ -26,9 +25,8 @@ def show_trained(trained: TrainedOn, out: Path | None) -> None:
         table.add_column("scored")
         for heading in ("validation", "test"):
             table.add_column(heading, justify="right")
-        words = {CONDENSED: "as trained on the graph", TUNED: "fitted to the folder"}
-        for path, scores in trained.accuracies.items():
-            table.add_row(words[path], *(percentage(scores[subset]) for subset in ("val", "test")))
+        for stage, scores in trained.accuracies.items():
+            table.add_row(stage, *(percentage(scores[subset]) for subset in ("val", "test")))
         console.print(table)
     if out is not None:
         say(console, f"written   {out.absolute()}", "green")

@@ -116,7 +116,7 @@ def digest(study: Study, row: RowTable) -> str:
 
 
 def baseline_of(study: Study) -> str:
-    """The name of the baseline: as the study says, else full-data FedAvg, else the first row.
+    """The name of the baseline: as the study says, else that of all of a client's data, else the first row.
 
     Raises:
         ConfigError: no row has that name.

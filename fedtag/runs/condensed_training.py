@@ -33,6 +33,9 @@ from fedtag.server.tracking.run_directory import RunDirectory, require_free
 ROUND = 1
 """A model of a condensed graph comes of no rounds; its card counts its training as one."""
 
+AS_TRAINED = "as trained on the graph"
+FITTED = "fitted to the folder"
+
 Accuracies = Mapping[str, Mapping[str, float | None]]
 
 
@@ -44,7 +47,8 @@ class TrainedOn:
         release: the graph.
         config: of the model.
         parameters: after training on the graph alone.
-        accuracies: by way of scoring, on the folder's validation and test nodes; None where there are none.
+        accuracies: AS_TRAINED and, where there are training nodes, FITTED, on the folder's validation and test nodes;
+            None where there are none.
     """
 
     release: CondensedRelease
@@ -127,10 +131,10 @@ def _scored(
                     f"{card.dimension}; use the features or the encoder that the federation used."
                 )
             model = model.to(session.device)
-            found = {CONDENSED: _accuracies(session, model, ready)}
+            found = {AS_TRAINED: _accuracies(session, model, ready)}
             if config.own(FedGCConfig).fine_tune_steps and session.sizes["train_nodes"]:
                 fine_tune(session, model, ready, ROUND)
-                found[TUNED] = _accuracies(session, model, ready)
+                found[FITTED] = _accuracies(session, model, ready)
             return found
 
 

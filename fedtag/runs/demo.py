@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,7 @@ class Demonstration:
 
 def demonstrate(
     out: Path,
-    methods: Sequence[str],
+    methods: Sequence[str] | None,
     data: str,
     clients: int,
     rounds: int,
@@ -40,7 +41,7 @@ def demonstrate(
 
     Args:
         out: the folder of all runs; the next free name is taken where it exists.
-        methods: in the order of the table.
+        methods: in the order of the table; those of demo.toml where None.
         data: as for a simulation.
         clients: simulated institutions.
         rounds: of each method.
@@ -50,6 +51,8 @@ def demonstrate(
     Raises:
         ConfigError: there is no such method, or none is named.
     """
+    if methods is None:
+        methods = tomllib.loads(Path(__file__).with_name("demo.toml").read_text(encoding="utf-8"))["methods"]
     unknown = [method for method in methods if method not in METHODS.names]
     if unknown or not methods:
         raise ConfigError(f"--methods {','.join(unknown)}: choose from {', '.join(METHODS.names)}")
@@ -80,7 +83,6 @@ def introduction(out: Path, methods: Sequence[str], data: str, clients: int, rou
         f"Data: {graph if data == 'pydocs' else data}.",
         f"It is divided over {clients} clients by communities; no client sees another one's texts.",
         f"Each of {', '.join(methods)} runs for {rounds} rounds on the same division, split and seed.",
-        "Isolated clients train alone; FedAvg averages models of whole local graphs;",
-        "DANCE trains on a condensed graph with selected evidence, which can be audited word for word.",
+        *(f"{METHODS.get(method).title}." for method in methods),
         f"Everything goes to {out}. Texts are encoded once, in the first run.",
     ]
