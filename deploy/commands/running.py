@@ -123,7 +123,6 @@ def _carry_out(
 
 def _engine(name: EngineName) -> "course.Engine":
     """What carries out the rounds of a run; where it is stopped, it says how the run goes on."""
-    from fedtag.deploy.federation.flower_run import run_on_flower
     from fedtag.deploy.terminal.display import resumable
     from fedtag.runs.progress import Progress
     from fedtag.runs.simulation import PreparedRun, run_in_process
@@ -135,7 +134,9 @@ def _engine(name: EngineName) -> "course.Engine":
         with resumable(f"go on with: fedtag {command} --resume {prepared.directory.path}{option}"):
             if name == "inprocess":
                 run_in_process(prepared, progress)
-            else:
-                run_on_flower(prepared, name, progress)
+                return
+            from fedtag.deploy.federation.flower_run import run_on_flower
+
+            run_on_flower(prepared, name, progress)
 
     return carry_out
