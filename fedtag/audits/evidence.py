@@ -34,9 +34,11 @@ class Budgets:
 
     @classmethod
     def of(cls, config: RunConfig) -> Budgets:
-        """Those of a run."""
-        dance = config.own(DanceConfig)
-        return cls((1, dance.one_hop_budget, dance.two_hop_budget), dance.chunk_budget)
+        """Those of a run; the defaults where its method has none."""
+        for own in config.tables.values():
+            if isinstance(own, DanceConfig):
+                return cls((1, own.one_hop_budget, own.two_hop_budget), own.chunk_budget)
+        return cls()
 
 
 @dataclass(frozen=True)
