@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from fedtag.audits.evidence import Audited
-from fedtag.client.context.session import Session
 from fedtag.client.evidence.churn import Change, by_margin, changes, churn
 from fedtag.client.evidence.faithfulness import CONFIDENCE, RESAMPLES, faithfulness_report, pooled
 from fedtag.client.evidence.measured import FILE, SCHEMA, MeasuredSite, write_measured
@@ -20,6 +19,7 @@ from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_pa
 from fedtag.client.methods.dance.keeping import CORE_FOLDER
 from fedtag.client.methods.dance.measurement import Measured, chosen_targets, measure, node_faithfulness
 from fedtag.client.prediction.outcome import ReleasedModel
+from fedtag.client.run.opened_site import OpenedSite, opened_site
 from fedtag.client.site.site import Site
 from fedtag.common.errors import ConfigError, RunError
 from fedtag.common.randomness import derive_seed
@@ -65,7 +65,7 @@ class SiteMeasure:
     """One site: what was measured, and where its file goes."""
 
     site: Site
-    session: Session
+    session: OpenedSite
     measured: Measured
     changes: SiteChanges
 
@@ -137,9 +137,9 @@ def measure_sites(
     seed = release.config.seed
     prepared = []
     for site in sites:
-        session = Session(site, release.config, progress.work(site.name), card.classes)
+        session = opened_site(site, release.config, progress.work(site.name), card.classes)
         check_fit(session, card.features, card.dimension)
-        chosen = chosen_targets(session, targets, seed)
+        chosen = chosen_targets(session.data, targets, seed)
         if chosen:
             # A file that cannot be read is found before the long work, not after it.
             prepared.append((session, chosen, *_changes(site.evidence, card.round)))
@@ -149,8 +149,8 @@ def measure_sites(
         )
     found = []
     for session, chosen, scored, core in prepared:
-        measured = measure(session, released, chosen, seed)
-        margins = dict(zip(session.data.node_ids, measured.margins.tolist(), strict=True))
+        measured = measure(released, chosen, seed, session.data, session.context)
+        margins = dict(zip(session.data.text_graph.node_ids, measured.margins.tolist(), strict=True))
         found.append(SiteMeasure(session.site, session, measured, SiteChanges(scored, core, margins)))
     return found
 
@@ -162,7 +162,7 @@ def write_measures(release: Release, found: Sequence[SiteMeasure], run: Path | N
         the numbers of all sites together: counts, means and intervals only.
     """
     for one in found:
-        nodes = node_faithfulness(one.measured, one.session.data.node_ids)
+        nodes = node_faithfulness(one.measured, one.session.data.text_graph.node_ids)
         summary = summarised(release, [one])
         write_measured(one.site.workspace / FILE, MeasuredSite(release.card.fingerprint, summary, nodes))
     together = summarised(release, found)

@@ -18,7 +18,7 @@ from fedtag.client.attacks.population import Population, population
 from fedtag.client.attacks.record import control_record, population_record, target_record, without_curves
 from fedtag.client.attacks.shadow import ShadowAttacker
 from fedtag.client.attacks.targets import Target, defended
-from fedtag.client.context.session import Session
+from fedtag.client.run.opened_site import OpenedSite, opened_site
 from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
 from fedtag.client.train.threads import limited_threads
@@ -91,7 +91,7 @@ def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
     folders = site_folders(audit)
     with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace:
         sessions = [
-            Session(
+            opened_site(
                 Site(name_of(one), one, Path(workspace), audit.cache or cache_folder(), audit.device),
                 config,
                 progress.work(name_of(one)),
@@ -101,7 +101,7 @@ def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
         ]
         check_sessions(sessions, artefact)
         names = [session.site.name for session in sessions]
-        people = population([session.graph for session in sessions], names, config.seed)
+        people = population([session.data.graph for session in sessions], names, config.seed)
         if member_groups(people).is_empty:
             raise DataError(
                 "no class has both training and test nodes with labels, which an audit compares; "
@@ -153,7 +153,7 @@ def sites_of_run(path: Path | None, audited: Sequence[str]) -> int | None:
     return len(names) if names.issuperset(audited) else None
 
 
-def check_sessions(sessions: Sequence[Session], artefact: Artefact | None) -> None:
+def check_sessions(sessions: Sequence[OpenedSite], artefact: Artefact | None) -> None:
     """Raise DataError where folders do not fit the release or one another."""
     if len({session.site.name for session in sessions}) < len(sessions):
         names = ", ".join(session.site.name for session in sessions)
@@ -161,13 +161,13 @@ def check_sessions(sessions: Sequence[Session], artefact: Artefact | None) -> No
     for session in sessions:
         if artefact is not None:
             check_fit(session, artefact.features, artefact.dimension)
-        if session.data.classes != sessions[0].data.classes:
+        if session.data.text_graph.classes != sessions[0].data.text_graph.classes:
             raise DataError(
                 f"{session.site.folder} has other classes than {sessions[0].site.folder}; "
                 "audit folders of one federation"
             )
         if artefact is not None:
-            dimension = session.graph.x.shape[1]
+            dimension = session.data.graph.x.shape[1]
             if dimension != artefact.dimension:
                 raise DataError(
                     f"{session.site.folder}: features have {dimension} numbers a node, but what was released reads "

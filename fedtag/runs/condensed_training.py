@@ -9,9 +9,9 @@ from pathlib import Path
 
 import torch
 
-from fedtag.client.context.session import Session
 from fedtag.client.methods.fedgc.preparation import Prepared, prepared_by
 from fedtag.client.methods.fedgc.tuning import fine_tune
+from fedtag.client.run.opened_site import OpenedSite, opened_site
 from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
 from fedtag.client.train.scoring import subset_tallies
@@ -121,26 +121,26 @@ def _scored(
     card, called = release.card, name_of(folder)
     with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace:
         site = Site(called, folder, Path(workspace), cache or cache_folder(), device)
-        session = Session(site, config, progress.work(called), card.classes)
+        session = opened_site(site, config, progress.work(called), card.classes)
         check_fit(session, card.features, card.dimension)
-        with limited_threads(session.graph.x.numel()):
-            ready = prepared_by(session, release.teacher)
+        with limited_threads(session.data.graph.x.numel()):
+            ready = prepared_by(release.teacher, session.data, session.context)
             if ready.x.shape[1] != card.dimension:
                 raise DataError(
                     f"{folder}: features have {ready.x.shape[1]} numbers a node, but those of the condensed graph "
                     f"{card.dimension}; use the features or the encoder that the federation used."
                 )
-            model = model.to(session.device)
+            model = model.to(session.data.device)
             found = {AS_TRAINED: _accuracies(session, model, ready)}
-            if config.own(FedGCConfig).fine_tune_steps and session.sizes["train_nodes"]:
-                fine_tune(session, model, ready, ROUND)
+            if config.own(FedGCConfig).fine_tune_steps and session.data.sizes["train_nodes"]:
+                fine_tune(model, ready, ROUND, session.data, session.context)
                 found[FITTED] = _accuracies(session, model, ready)
             return found
 
 
 @torch.no_grad()
-def _accuracies(session: Session, model: NodeClassifier, ready: Prepared) -> dict[str, float | None]:
-    tallies = subset_tallies(model(ready.x, session.adjacency), session.graph)
+def _accuracies(session: OpenedSite, model: NodeClassifier, ready: Prepared) -> dict[str, float | None]:
+    tallies = subset_tallies(model(ready.x, session.data.adjacency), session.data.graph)
     return {subset: tally.accuracy for subset, tally in tallies.items()}
 
 

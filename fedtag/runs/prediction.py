@@ -15,14 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from fedtag.client.context.session import FOLDER_FEATURES, Session
+from fedtag.client.context.site_data import FOLDER_FEATURES
 from fedtag.client.data.text_graph import TextGraph
-from fedtag.client.evidence.packs import write_whole
-from fedtag.client.parts.neighbour_generator.method import method_of as client_method_of
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 from fedtag.client.prediction.table import table_batches, table_schema
+from fedtag.client.run.method import method_of as client_method_of
+from fedtag.client.run.opened_site import OpenedSite, opened_site
 from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
+from fedtag.client.site.whole_file import write_whole
 from fedtag.client.text.encoder import Encoder
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.errors import ConfigError, DataError, RunError, WireError
@@ -109,15 +110,17 @@ def predict(
     with tempfile.TemporaryDirectory(prefix="fedtag-") as made:
         site = Site(called, folder, Path(made), cache or cache_folder(), device)
         past = None if workspace is None else replace(site, workspace=workspace).state
-        session = Session(site, config, progress.work(called), card.classes, past)
+        session = opened_site(site, config, progress.work(called), card.classes, past)
         check_fit(session, card.features, card.dimension)
-        dimension = session.local_graph.x.shape[1]
+        dimension = session.data.graph.x.shape[1]
         if dimension != card.dimension:
             raise DataError(wrong_width(folder, dimension, card.dimension))
         released = ReleasedModel(release.parameters, card.round, scoring, own)
-        with limited_threads(session.local_graph.x.numel()):
-            prediction = client_method_of(config).predict(released, session, evidence)
-        predicted = Predicted(release, session.data, prediction, scoring, facts_of(release, scoring, session))
+        with limited_threads(session.data.graph.x.numel()):
+            method = client_method_of(config)
+            prediction = method.predict(released, session.data, session.context, evidence)
+        facts = facts_of(release, scoring, session)
+        predicted = Predicted(release, session.data.text_graph, prediction, scoring, facts)
     if out is not None:
         write_predictions(predicted, out)
     return predicted
@@ -142,7 +145,7 @@ def read_architecture(file: Path, paths: Sequence[str]) -> Architecture:
         ) from error
 
 
-def check_fit(session: Session, features: str, dimension: int) -> None:
+def check_fit(session: OpenedSite, features: str, dimension: int) -> None:
     """Raise DataError with all that is wrong with a folder, and all that keeps it from what was released.
 
     Args:
@@ -152,7 +155,7 @@ def check_fit(session: Session, features: str, dimension: int) -> None:
     """
     problems: list[str] = []
     try:
-        _ = session.data
+        _ = session.data.text_graph
     except DataError as error:
         problems += error.problems
     if session.site.folder.is_dir() and (fault := misfit(session, features, dimension)):
@@ -161,7 +164,7 @@ def check_fit(session: Session, features: str, dimension: int) -> None:
         raise DataError(problems)
 
 
-def misfit(session: Session, wanted: str, dimension: int) -> str:
+def misfit(session: OpenedSite, wanted: str, dimension: int) -> str:
     """What is wrong with the features of a folder that may have other faults, too; empty where they fit."""
     folder = session.site.folder
     file = folder / FOLDER_FEATURES
@@ -178,7 +181,7 @@ def misfit(session: Session, wanted: str, dimension: int) -> str:
             f"{folder} has no {FOLDER_FEATURES}, but the model was trained on features from such a file; "
             f"add it, with the same {dimension} columns as in training."
         )
-    own = f"encoder {session.config.text.encoder}"
+    own = f"encoder {session.context.config.text.encoder}"
     if own == wanted:
         return ""
     return f"the model reads features from '{wanted}', its settings name the {own}; restore model.json."
@@ -201,7 +204,7 @@ def wrong_width(folder: Path, found: int | None, wanted: int) -> str:
     )
 
 
-def facts_of(release: Release, scoring: str, session: Session) -> dict[str, Any]:
+def facts_of(release: Release, scoring: str, session: OpenedSite) -> dict[str, Any]:
     """What the metadata of the table says of its making."""
     card, config = release.card, release.config
     facts: dict[str, Any] = {
@@ -215,7 +218,7 @@ def facts_of(release: Release, scoring: str, session: Session) -> dict[str, Any]
         "site": session.site.name,
     }
     if card.features != FOLDER_FEATURES:
-        encoder = Encoder(config.text.encoder, str(session.device), config.text.dtype)
+        encoder = Encoder(config.text.encoder, str(session.data.device), config.text.dtype)
         facts |= {"encoder_revision": encoder.revision, "encoder_dtype": encoder.dtype}
     return facts
 

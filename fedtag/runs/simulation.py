@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 
-from fedtag.client.context.session import Session
 from fedtag.client.run.simulated import SEPARATOR, simulate_sites
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import ConfigError, RunError
@@ -103,9 +103,9 @@ def run_in_process(run: PreparedRun, progress: Progress) -> None:
     Raises:
         QuorumError: too few clients answered; the run can go on later.
     """
-    sessions = [Session(site, run.config, progress.work(site.name)) for site in run.sites]
+    clients = [SiteRun(site, run.config, progress.work(site.name)) for site in run.sites]
     with exposed_meters(progress.rounds.note) as meters:
-        Rounds(InProcessGrid(sessions), run.config, run.directory, progress.rounds, meters).run()
+        Rounds(InProcessGrid(clients), run.config, run.directory, progress.rounds, meters).run()
 
 
 def check_device(name: str) -> None:

@@ -1,4 +1,4 @@
-"""The sessions that a worker keeps: the few that were used last, one for each run and its settings."""
+"""The runs that a worker keeps ready: the few that were used last, each with its settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site, site_from_node_config
 from fedtag.client.worker.identity import settings_digest
 from fedtag.common.config import RunConfig
@@ -24,16 +24,16 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 
 @dataclass
-class Kept:
-    """A session, the state of the files that it has read, and whether its run is over."""
+class OpenRun:
+    """The site in a run, the state of the files that it has read, and whether the run is over."""
 
-    session: Session
+    site_run: SiteRun
     stamp: Stamp
     closed: bool = False
 
 
-class Sessions:
-    """Sessions in memory.
+class OpenRuns:
+    """Runs in memory.
 
     Args:
         most: how many are kept, >= 1; beyond that the one goes that was not used for longest.
@@ -41,58 +41,58 @@ class Sessions:
 
     def __init__(self, most: int = 2) -> None:
         self.most = most
-        self._kept: OrderedDict[tuple[str, str], Kept] = OrderedDict()
+        self._open: OrderedDict[tuple[str, str], OpenRun] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._open)
 
     @property
     def some_closed(self) -> bool:
-        """Whether there is one whose run is over."""
-        return any(kept.closed for kept in self._kept.values())
+        """Whether there is one that is over."""
+        return any(one.closed for one in self._open.values())
 
     def respond(
         self, instruction: Instruction, run_config: Mapping[str, Any], node: Mapping[str, Any]
     ) -> Reply:
-        """Carry out an instruction in the session of its run; a session that fails is kept no longer.
+        """Carry out an instruction of its run; what fails is kept no longer.
 
         Raises:
-            Whatever `Session.respond` raises, and what is wrong with the settings.
+            Whatever `SiteRun.respond` raises, and what is wrong with the settings.
         """
         config = RunConfig.from_flat(run_config)
         site = site_from_node_config(node, config.device)
         key = (instruction.run, settings_digest(run_config, node))
-        kept = self._session(key, site, config)
+        found = self._opened(key, site, config)
         try:
-            reply = kept.session.respond(instruction)
+            reply = found.site_run.respond(instruction)
         except BaseException:
-            del self._kept[key]
+            del self._open[key]
             raise
-        kept.closed = instruction.phase == CLOSING
+        found.closed = instruction.phase == CLOSING
         return reply
 
     def drop(self, closed_only: bool = False) -> None:
-        """Forget the sessions, or those whose run is over, and give their memory back."""
-        for key in [key for key, kept in self._kept.items() if kept.closed or not closed_only]:
-            del self._kept[key]
+        """Forget the runs, or those that are over, and give their memory back."""
+        for key in [key for key, one in self._open.items() if one.closed or not closed_only]:
+            del self._open[key]
         free_memory()
 
-    def _session(self, key: tuple[str, str], site: Site, config: RunConfig) -> Kept:
+    def _opened(self, key: tuple[str, str], site: Site, config: RunConfig) -> OpenRun:
         stamp = stamp_of(site.folder)
-        known = self._kept.get(key)
+        known = self._open.get(key)
         if known is None or known.stamp != stamp:
-            self._kept.pop(key, None)
+            self._open.pop(key, None)
             del known
-            while len(self._kept) >= self.most:
-                self._kept.popitem(last=False)
+            while len(self._open) >= self.most:
+                self._open.popitem(last=False)
             free_memory()
-            self._kept[key] = Kept(Session(site, config), stamp)
-        self._kept.move_to_end(key)
-        return self._kept[key]
+            self._open[key] = OpenRun(SiteRun(site, config), stamp)
+        self._open.move_to_end(key)
+        return self._open[key]
 
 
 def stamp_of(folder: Path) -> Stamp:
-    """Name, size and time of each file directly in a data folder: a session outlives no change of them."""
+    """Name, size and time of each file directly in a data folder: what was read outlives no change of them."""
     files = [(path.name, path.stat()) for path in folder.iterdir() if path.is_file()]
     return tuple(sorted((name, found.st_size, found.st_mtime_ns) for name, found in files))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from fedtag.client.evidence.packs import write_whole
 from fedtag.client.site.state import RUN, check_run
+from fedtag.client.site.whole_file import write_whole
 
 OWNER = "run.txt"
 EARLIER = "earlier"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fedtag.client.evidence.earlier import evidence_of_run
 from fedtag.client.evidence.packs import available_rounds, latest, write_packs
+from fedtag.client.site.evidence_folder import evidence_of_run
 from fedtag.common.errors import RunError
 
 

@@ -74,7 +74,7 @@ def test_an_edge_that_is_told_twice_counts_once() -> None:
 
 
 def test_a_directed_graph_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"fedgc\.exchange = off"):
+    with pytest.raises(ConfigError, match=r"neighbour-exchange.mode = off"):
         Crossings.of(graph("a", 5, CROSS, directed=True))
 
 
