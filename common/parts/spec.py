@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fedtag.common.methods.records import Record
-from fedtag.common.methods.spec import Exclusions, MethodSpec, none_excluded
+from fedtag.common.methods.base import BASE_RECORDS
+from fedtag.common.methods.records import Record, by_name
+from fedtag.common.methods.spec import METHODS, Exclusions, MethodSpec, none_excluded
 from fedtag.common.settings.registry import Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
 
@@ -47,3 +48,9 @@ def records_of(method: MethodSpec, parts: Sequence[PartSpec]) -> tuple[Record, .
     for part in parts:
         found |= {record.name: record for record in part.records}
     return tuple(found.values())
+
+
+def declared_records(settings: RunSettings) -> Mapping[str, Record]:
+    """All kinds of records that may cross the network in a run, by name."""
+    own = records_of(METHODS.get(settings.method), part_specs(settings))
+    return by_name((*BASE_RECORDS, *own))

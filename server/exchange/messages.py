@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fedtag.common.errors import WireError
+from fedtag.common.methods.records import Record
 from fedtag.common.secure.names import PEERS, UNOPENED
 from fedtag.common.wire.records import Content, Letter, Reply
 from fedtag.server.exchange.peer_list import Directory
-from fedtag.server.methods.registry import Kind, Phase
+from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.run_state import Standing
 
 
@@ -67,8 +68,8 @@ class Mailbox:
         self.standing.letters = {client: tuple(kept) for client, kept in sorted(waiting.items()) if kept}
 
 
-def check_letters(letters: tuple[Letter, ...], phase: Phase, kinds: Mapping[str, Kind]) -> None:
-    """Refuse letters in a phase that has none, and kinds that the method does not declare.
+def check_letters(letters: tuple[Letter, ...], phase: Phase, declared: Mapping[str, Record]) -> None:
+    """Refuse letters in a phase that has none, and kinds that the run does not declare as letters.
 
     Raises:
         WireError: naming the first fault.
@@ -76,8 +77,8 @@ def check_letters(letters: tuple[Letter, ...], phase: Phase, kinds: Mapping[str,
     if letters and not phase.letters:
         raise WireError(f"phase '{phase.name}' has no letters between clients")
     for letter in letters:
-        if letter.kind not in kinds:
-            raise WireError(f"letters of kind {letter.kind[:64]!r} are not known to the method")
+        if letter.kind not in declared or declared[letter.kind].form != "letter":
+            raise WireError(f"letters of kind {letter.kind[:64]!r} are not declared by anything in this run")
     addressed = [(letter.recipient, letter.kind) for letter in letters]
     if len(set(addressed)) < len(addressed):
         raise WireError("a client sends each peer at most one letter of a kind in a phase")

@@ -17,7 +17,8 @@ from fedtag.common.secure.names import SHOWN
 from fedtag.common.secure.upload import Opened
 from fedtag.common.wire.names import CLIENT_NAME
 from fedtag.common.wire.records import Instruction, Reply
-from fedtag.server.methods.registry import Agreement, TensorForm
+from fedtag.server.protocol.forms import TensorForm
+from fedtag.server.protocol.state import Agreement
 
 SUBSETS = ("val", "test")
 MOST_NODES = 10**12

@@ -19,16 +19,16 @@ from fedtag.common.parts.neighbour_exchange.names import (
     ASK_PHASE,
     COUNTS,
     GIVE_PHASE,
-    KEY,
     NEIGHBOURS,
     PARTS,
-    REQUEST,
     TAKE_PHASE,
 )
 from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.common.wire.names import CLIENT_NAME
 from fedtag.common.wire.records import Content, Reply, prefixed
-from fedtag.server.methods.registry import Kind, Phase, ServerState, TensorForm
+from fedtag.server.protocol.forms import TensorForm
+from fedtag.server.protocol.phases import Phase
+from fedtag.server.protocol.state import ServerState
 
 LOGGER = logging.getLogger("fedtag")
 
@@ -42,23 +42,6 @@ TAKE = Phase(TAKE_PHASE, "clients get sums; once a run", letters=True)
 SUMS = "sums"
 FILE = "neighbours.json"
 MOST_NODES = 10**12
-
-KINDS: Mapping[str, Kind] = {
-    PARTS: Kind(
-        "to the server: for which institution a sum is, how many take part in it, its size; to the client: sums of "
-        "features over at least neighbour-exchange.min-neighbours foreign neighbours, divided by the roots of "
-        "their degrees; where most features are zero, the others may tell by their size whose they are",
-        "encrypted",
-    ),
-    REQUEST: Kind(
-        "nodes that have neighbours at the peer, who else has neighbours of them, and how many everybody has"
-    ),
-    KEY: Kind(
-        "the key of the homomorphic encryption, which every client holds: one that works together with the server "
-        "opens every part of every sum"
-    ),
-    NEIGHBOURS: Kind("how many nodes have neighbours elsewhere, got a sum over them, have too few, miss it"),
-}
 
 
 def neighbour_phases(config: RunConfig) -> tuple[Phase, ...]:

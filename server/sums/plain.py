@@ -13,7 +13,7 @@ from fedtag.common.errors import QuorumError
 from fedtag.common.secure.upload import Opened
 from fedtag.common.wire.records import Reply
 from fedtag.server.exchange.phases import Phases, Turn
-from fedtag.server.methods.registry import Phase
+from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.run_state import Standing
 from fedtag.server.strategies.aggregation import Aggregation
 from fedtag.server.strategies.weights import ClientStatistics, assessments, parse_statistics

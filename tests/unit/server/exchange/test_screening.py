@@ -14,7 +14,8 @@ from fedtag.common.numerics.scores import tally
 from fedtag.common.secure.upload import Opened
 from fedtag.common.wire.records import Content, Instruction, Letter, Reply, prefixed
 from fedtag.server.exchange.screening import check_content, check_norm, check_origin, check_sum, tallies
-from fedtag.server.methods.registry import Agreement, TensorForm
+from fedtag.server.protocol.forms import TensorForm
+from fedtag.server.protocol.state import Agreement
 
 AGREEMENT = Agreement(("a", "b"), 4, "features.npy")
 EXPECTED = {"update/w": TensorForm((2, 3), torch.float32), "update/n": TensorForm((), torch.int64)}
