@@ -17,6 +17,7 @@ from fedtag.deploy.commands.checking import doctor, list_settings, validate
 from fedtag.deploy.commands.comparing import compare
 from fedtag.deploy.commands.explaining import audit, report
 from fedtag.deploy.commands.exporting import export
+from fedtag.deploy.commands.listing import methods
 from fedtag.deploy.commands.pinning import identity
 from fedtag.deploy.commands.predicting import predict
 from fedtag.deploy.commands.running import demo, simulate, up
@@ -57,6 +58,7 @@ for command in (
     certificates,
     doctor,
     demo,
+    methods,
 ):
     app.command()(command)
 app.command("settings")(list_settings)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -20,21 +22,9 @@ from fedtag.common.settings.sections import Section
 Scalar = bool | int | float | str
 
 REGISTRIES = (METHODS, PARTS, CONDENSERS, BACKBONES)
-RENAMED: Mapping[str, str] = {
-    "train.neighbour-generator": "parts = neighbour-generator",
-    "train.generator-rounds": "neighbour-generator.rounds",
-    "train.generator-hidden": "neighbour-generator.hidden",
-    "train.generator-most": "neighbour-generator.most",
-    "fedgc.exchange": "neighbour-exchange.mode",
-    "fedgc.exchange-hops": "neighbour-exchange.hops",
-    "fedgc.min-neighbours": "neighbour-exchange.min-neighbours",
-}
-"""Settings of earlier releases, and what stands in their place."""
-RENAMED_TABLES: Mapping[str, str] = {"dadfgas": "da_dfgas"}
-"""Tables of earlier releases, and what they are called."""
 
 
-def tables_of(specs: Iterator[Spec] | tuple[Spec, ...]) -> dict[str, type[Section]]:
+def tables_of(specs: Iterable[Spec]) -> dict[str, type[Section]]:
     """The own tables of some specifications, by their names."""
     return {spec.name: spec.settings for spec in specs if spec.settings is not None}
 
@@ -44,29 +34,30 @@ def installed_tables() -> dict[str, type[Section]]:
     return tables_of(spec for registry in REGISTRIES for spec in registry.usable().values())
 
 
-def settings_in(section: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Dotted keys of a table and those below it, in the order in which they are declared."""
+@cache
+def settings_in(section: type[Section], prefix: str = "") -> Mapping[str, FieldInfo]:
+    """The settings of a table and those below it by dotted key, in the order in which they are declared."""
+    found: dict[str, FieldInfo] = {}
     for name, field in section.model_fields.items():
         key = f"{prefix}{name.replace('_', '-')}"
         if isinstance(field.default, Section):
-            yield from settings_in(type(field.default), f"{key}.")
+            found |= settings_in(type(field.default), f"{key}.")
         elif not field.exclude:
-            yield key, field
+            found[key] = field
+    return MappingProxyType(found)
 
 
-def shared_settings() -> dict[str, FieldInfo]:
+def shared_settings() -> Mapping[str, FieldInfo]:
     """Those of every run, by dotted key."""
-    return dict(settings_in(RunSettings))
+    return settings_in(RunSettings)
 
 
 def all_settings() -> dict[str, FieldInfo]:
     """Shared settings and those of everything that is installed, by dotted key."""
-    own = {
-        key: field
-        for name, section in installed_tables().items()
-        for key, field in settings_in(section, f"{name}.")
-    }
-    return {**shared_settings(), **own}
+    found = dict(shared_settings())
+    for name, section in installed_tables().items():
+        found |= settings_in(section, f"{name}.")
+    return found
 
 
 def default_settings() -> dict[str, Scalar]:
@@ -81,12 +72,10 @@ def setting_descriptions() -> dict[str, str]:
 
 def run_defaults(specs: tuple[Spec, ...]) -> dict[str, Scalar]:
     """Dotted keys and unresolved defaults of a run that is made of some specifications."""
-    own = {
-        key: field.default
-        for name, section in tables_of(specs).items()
-        for key, field in settings_in(section, f"{name}.")
-    }
-    return {**{key: field.default for key, field in shared_settings().items()}, **own}
+    found = dict(shared_settings())
+    for name, section in tables_of(specs).items():
+        found |= settings_in(section, f"{name}.")
+    return {key: field.default for key, field in found.items()}
 
 
 def parse_setting(assignment: str) -> tuple[str, Any]:
@@ -123,11 +112,12 @@ def _convert(key: str, text: str, default: Scalar) -> Scalar:
 def unknown_key(key: str, known: Mapping[str, Any]) -> str:
     """A sentence about a key that nothing knows."""
     table, _, name = key.partition(".")
-    if key in RENAMED:
-        return f"setting '{key}' is now {RENAMED[key]}: write that."
-    if table in RENAMED_TABLES:
-        return f"setting '{key}' is now {RENAMED_TABLES[table]}.{name}: write that."
     for registry in REGISTRIES:
+        for spec in registry.usable().values():
+            if key in spec.renamed:
+                return f"setting '{key}' is now {spec.renamed[key]}: write that."
+            if table in spec.renamed:
+                return f"setting '{key}' is now {spec.renamed[table]}.{name}: write that."
         if table in registry and table in registry.troubles:
             return f"setting '{key}': {registry.troubles[table]}."
     close = difflib.get_close_matches(key, known, n=1)

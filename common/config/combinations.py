@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedtag.common.condensers.spec import NONE
-from fedtag.common.methods.spec import METHODS
+from fedtag.common.methods.spec import METHODS, sentences
 from fedtag.common.numerics.robust_rules import fewest_clients
 from fedtag.common.parts.spec import part_specs
 from fedtag.common.secure.shares import threshold
@@ -16,14 +16,14 @@ HOSTILE_RULES = frozenset({"krum", "multi-krum", "bulyan"})
 def excluded_combinations(settings: RunSettings) -> tuple[str, ...]:
     """One sentence for each combination of settings that makes no sense; empty if all go together."""
     method = METHODS.get(settings.method)
-    parts = [sentence for part in part_specs(settings) for sentence in part.excluded(settings)]
     return (
         *_rules(settings),
         *_secure(settings),
         *_differential(settings),
         *_condensation(settings),
-        *method.excluded(settings),
-        *parts,
+        *sentences(
+            (*method.excluded, *(one for part in part_specs(settings) for one in part.excluded)), settings
+        ),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,7 +11,6 @@ from fedtag.common.settings.registry import Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
 
 Condition = Callable[[RunSettings], bool]
-Exclusions = Callable[[RunSettings], Sequence[str]]
 
 
 def never(settings: RunSettings) -> bool:
@@ -19,9 +18,23 @@ def never(settings: RunSettings) -> bool:
     return False
 
 
-def none_excluded(settings: RunSettings) -> Sequence[str]:
-    """Exclusions of a method that goes with everything."""
-    return ()
+@dataclass(frozen=True)
+class Exclusion:
+    """Settings with which a method or a part makes no sense.
+
+    Args:
+        what: in a few words, for lists.
+        sentence: what a person is told, with value, rule and remedy; empty where the settings are none of these. It
+            asks traits of others, never their names.
+    """
+
+    what: str
+    sentence: Callable[[RunSettings], str]
+
+
+def sentences(exclusions: Iterable[Exclusion], settings: RunSettings) -> list[str]:
+    """What is wrong with settings."""
+    return [sentence for one in exclusions if (sentence := one.sentence(settings))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +73,7 @@ class MethodSpec(Spec):
         traits: what others ask.
         defaults: values that it gives to shared settings that were left to it, by dotted key.
         records: everything that a side sends beside what every method sends.
-        excluded: one sentence with a remedy for each combination of settings in which it makes no sense; it asks
-            traits of others, never their names.
+        excluded: settings with which it makes no sense.
         resolved: further values of shared settings, by dotted key, that follow from the others once these are known.
         released_with: dotted shared settings that decide, beside its own table, the model and the texts, what a
             released model predicts.
@@ -74,7 +86,7 @@ class MethodSpec(Spec):
     traits: Traits = Traits()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     records: tuple[Record, ...] = ()
-    excluded: Exclusions = none_excluded
+    excluded: tuple[Exclusion, ...] = ()
     resolved: Callable[[RunSettings], Mapping[str, Any]] = lambda settings: {}
     released_with: tuple[str, ...] = ()
     client: str

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from fedtag.common.models.classifier import NodeClassifier
-from fedtag.common.models.parameters import seeded
 from fedtag.common.models.spec import BACKBONES
-from fedtag.common.randomness import derive_seed
+from fedtag.common.randomness import derive_seed, seeded
 from fedtag.common.settings.registry import resolved
 from fedtag.common.settings.sections import ModelConfig, Section
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fedtag.common.methods.base import BASE_RECORDS
 from fedtag.common.methods.records import Record, by_name
-from fedtag.common.methods.spec import METHODS, Exclusions, MethodSpec, none_excluded
+from fedtag.common.methods.spec import METHODS, Exclusion, MethodSpec
 from fedtag.common.settings.registry import Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
 
@@ -18,7 +18,7 @@ class PartSpec(Spec):
 
     Args:
         records: everything that a side sends for it.
-        excluded: one sentence with a remedy for each combination in which it makes no sense.
+        excluded: settings with which it makes no sense.
         switch: a setting of the part whose value `off` leaves the part out, and any other switches it on, so that it
             need not be named in `parts`; empty where only the name does.
         client, server: import strings of functions that take a method's side and the settings of the run, and return
@@ -27,7 +27,7 @@ class PartSpec(Spec):
     """
 
     records: tuple[Record, ...] = ()
-    excluded: Exclusions = none_excluded
+    excluded: tuple[Exclusion, ...] = ()
     switch: str = ""
     client: str
     server: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import metadata
 from typing import Any, Generic, TypeVar
@@ -33,6 +33,7 @@ class Spec:
         source: paper, venue, equations; empty where there is none.
         interface: for which it was written, `INTERFACE` of that time.
         settings: its own table, which appears as [NAME]; None without any.
+        renamed: settings of earlier releases, or whole tables, and what stands in their place.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Spec:
     source: str = ""
     interface: int
     settings: type[Section] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 S = TypeVar("S", bound=Spec)
@@ -118,7 +120,8 @@ class Registry(Generic[S]):
 
     def usable(self) -> dict[str, S]:
         """All that can be used, by name; the others are in `troubles`."""
-        return {name: self.get(name) for name in self.names if name not in self.troubles}
+        troubles = self.troubles
+        return {name: self.get(name) for name in self.names if name not in troubles}
 
     @property
     def troubles(self) -> Mapping[str, str]:

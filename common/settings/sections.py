@@ -88,7 +88,7 @@ class TrainConfig(Section):
     weight_decay: NonNegative = Field(5e-4, description="L2 penalty of the optimiser")
     prox_mu: Annotated[float, Field(ge=METHODS_DEFAULT)] = Field(
         METHODS_DEFAULT,
-        description="FedProx: weight of half the squared distance to the start; -1: the method's own, mostly 0",
+        description="weight of half the squared distance to the start; -1: the method's own, mostly 0",
     )
     client_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="clients a round")
     accuracy_threshold: Fraction = Field(

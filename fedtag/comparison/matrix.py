@@ -10,7 +10,7 @@ from typing import Any
 from fedtag.client.run.simulated import SEPARATOR
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
-from fedtag.comparison.study import FULL_DATA, RowTable, Study, reference_row
+from fedtag.comparison.study import FULL_DATA, RowTable, Study, reference_row, row_settings
 from fedtag.runs.settings import resolve
 from fedtag.runs.simulation import data_name, folder_name, with_absolute_sources
 
@@ -84,7 +84,7 @@ def matrix_of(study: Study, home: Path) -> Matrix:
                 out = home / RUNS / row_folder / data_folder / f"seed-{seed}"
                 own = {"data.source": source, "seed": seed, "out": str(out)}
                 try:
-                    config = resolve({**common_settings(study, source), **row.settings, **own})
+                    config = resolve({**row_settings(common_settings(study, source), row), **own})
                     cells.append(Cell(row.name, data, seed, with_absolute_sources(config)))
                 except ConfigError as error:
                     problems |= dict.fromkeys(f"row '{row.name}': {line}" for line in str(error).splitlines())
@@ -109,7 +109,7 @@ def reference_rows(study: Study) -> list[RowTable]:
 def digest(study: Study, row: RowTable) -> str:
     """Equal for rows that give the same results; empty where the settings are wrong."""
     try:
-        return RunConfig.from_flat({**study.settings, **row.settings}).digest()
+        return RunConfig.from_flat(row_settings(study.settings, row)).digest()
     except ConfigError:
         return ""
 

@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from fedtag.common.methods.base import averaged_records
 from fedtag.common.methods.da_dfgas.architecture_record import ToldArchitecture
 from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
 from fedtag.common.methods.records import Record
-from fedtag.common.methods.spec import MethodSpec, Traits
+from fedtag.common.methods.spec import Exclusion, MethodSpec, Traits
 from fedtag.common.secure.phases import FEWEST_USERS
 from fedtag.common.settings.registry import INTERFACE
 from fedtag.common.settings.run_settings import RunSettings
 
+REMEDY = "set {}.personal = false, so that all clients train the same architecture"
 
-def excluded(settings: RunSettings) -> Sequence[str]:
-    """What does not go with updates of which clients have only some tensors."""
-    if not settings.own(DaDfgasConfig).personal:
-        return ()
-    remedy = f"set {SPEC.name}.personal = false, so that all clients train the same architecture"
-    wrong = []
-    if settings.privacy.secure_aggregation and settings.clients < FEWEST_USERS:
-        wrong.append(
-            f"under secure aggregation only what {FEWEST_USERS} clients use is summed, and of {settings.clients} with "
-            f"architectures of their own nothing is: {remedy}, or add clients"
-        )
-    if settings.privacy.dp.mode != "off":
-        wrong.append(
-            "differential privacy needs a public number of contributors to every tensor, which architectures of "
-            f"clients' own would tell: {remedy}"
-        )
-    if settings.aggregation.rule != "mean":
-        wrong.append(
-            f"aggregation.rule = {settings.aggregation.rule} compares whole updates, and clients with architectures "
-            f"of their own send different tensors: {remedy}, or set rule = mean"
-        )
-    return wrong
+
+def _too_few(settings: RunSettings) -> str:
+    masked = settings.privacy.secure_aggregation and settings.clients < FEWEST_USERS
+    if not (settings.own(DaDfgasConfig).personal and masked):
+        return ""
+    return (
+        f"under secure aggregation only what {FEWEST_USERS} clients use is summed, and of {settings.clients} with "
+        f"architectures of their own nothing is: {REMEDY.format(SPEC.name)}, or add clients"
+    )
+
+
+def _noise(settings: RunSettings) -> str:
+    if not settings.own(DaDfgasConfig).personal or settings.privacy.dp.mode == "off":
+        return ""
+    return (
+        "differential privacy needs a public number of contributors to every tensor, which architectures of "
+        f"clients' own would tell: {REMEDY.format(SPEC.name)}"
+    )
+
+
+def _rules(settings: RunSettings) -> str:
+    rule = settings.aggregation.rule
+    if not settings.own(DaDfgasConfig).personal or rule == "mean":
+        return ""
+    return (
+        f"aggregation.rule = {rule} compares whole updates, and clients with architectures of their own send different "
+        f"tensors: {REMEDY.format(SPEC.name)}, or set rule = mean"
+    )
 
 
 def resolved(settings: RunSettings) -> Mapping[str, Any]:
@@ -52,6 +59,7 @@ SPEC = MethodSpec(
     source="DA-DFGAS, Equations 5 to 13",
     interface=INTERFACE,
     settings=DaDfgasConfig,
+    renamed={"dadfgas": "da_dfgas"},
     traits=Traits(
         condensed="any",
         backbone=False,
@@ -85,7 +93,11 @@ SPEC = MethodSpec(
             "longer", "whether the client is to train longer, since its accuracy lags behind", form="value"
         ),
     ),
-    excluded=excluded,
+    excluded=(
+        Exclusion("architectures of clients' own under masks of fewer than three", _too_few),
+        Exclusion("architectures of clients' own with differential privacy", _noise),
+        Exclusion("architectures of clients' own with a robust rule", _rules),
+    ),
     resolved=resolved,
     client="fedtag.client.methods.da_dfgas:METHOD",
     server="fedtag.server.methods.da_dfgas:METHOD",

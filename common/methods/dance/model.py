@@ -19,8 +19,7 @@ from torch.nn import functional
 from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.models.assembly import backbone
 from fedtag.common.models.classifier import NodeClassifier
-from fedtag.common.models.parameters import seeded
-from fedtag.common.randomness import derive_seed
+from fedtag.common.randomness import derive_seed, seeded
 from fedtag.common.settings.run_settings import RunSettings
 
 HOPS = 3

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fedtag.common.condensers.spec import CONDENSERS, NONE
 from fedtag.common.methods.base import averaged_records
 from fedtag.common.methods.fedc4.names import NODES, PORTRAIT
 from fedtag.common.methods.fedc4.settings import FedC4Config
 from fedtag.common.methods.records import Record
-from fedtag.common.methods.spec import MethodSpec, Traits
+from fedtag.common.methods.spec import Exclusion, MethodSpec, Traits
 from fedtag.common.settings.registry import INTERFACE
 from fedtag.common.settings.run_settings import RunSettings
 
 
-def excluded(settings: RunSettings) -> Sequence[str]:
-    """Condensers whose nodes cannot be shown to peers."""
+def _shown() -> str:
+    found = CONDENSERS.usable().values()
+    return ", ".join(one.name for one in found if not one.copies and not one.every_round)
+
+
+def _new_every_round(settings: RunSettings) -> str:
     name = settings.condenser.name
-    if name == NONE:
-        return ()
-    spec = CONDENSERS.get(name)
-    shown = ", ".join(n for n, one in CONDENSERS.usable().items() if not one.copies and not one.every_round)
-    remedy = ""
-    if spec.every_round:
-        remedy = f"takes other nodes in every round, and {SPEC.name} condenses once: choose one of {shown}"
-    elif spec.copies and settings.own(FedC4Config).exchange != "off":
-        off = f"{SPEC.name}.exchange = off"
-        remedy = f"takes real nodes, which must not go to peers: choose one of {shown}, or set {off}"
-    return (f"condenser.name = {name} {remedy}",) if remedy else ()
+    if name == NONE or not CONDENSERS.get(name).every_round:
+        return ""
+    return (
+        f"condenser.name = {name} takes other nodes in every round, and {SPEC.name} condenses once: choose one of "
+        f"{_shown()}"
+    )
+
+
+def _real_nodes(settings: RunSettings) -> str:
+    name, spoken = settings.condenser.name, settings.own(FedC4Config).exchange
+    if spoken == "off" or name == NONE or not CONDENSERS.get(name).copies or CONDENSERS.get(name).every_round:
+        return ""
+    return (
+        f"condenser.name = {name} takes real nodes, which must not go to peers: choose one of {_shown()}, or set "
+        f"{SPEC.name}.exchange = off"
+    )
 
 
 SPEC = MethodSpec(
@@ -47,7 +54,10 @@ SPEC = MethodSpec(
         ),
         Record(NODES, "features and labels of condensed nodes", form="letter"),
     ),
-    excluded=excluded,
+    excluded=(
+        Exclusion("condensers that work anew in every round", _new_every_round),
+        Exclusion("condensers that take real nodes, while peers are shown any", _real_nodes),
+    ),
     client="fedtag.client.methods.fedc4:METHOD",
     server="fedtag.server.methods.fedc4:METHOD",
 )

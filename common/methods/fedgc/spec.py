@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fedtag.common.methods.base import averaged_records
 from fedtag.common.methods.fedgc.names import MATCHED, MOMENTS, TEACHER, THETA
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.stages import teaching_rounds
 from fedtag.common.methods.records import Record
-from fedtag.common.methods.spec import MethodSpec, Traits
+from fedtag.common.methods.spec import Exclusion, MethodSpec, Traits
 from fedtag.common.settings.registry import INTERFACE
 from fedtag.common.settings.run_settings import RunSettings
 
 
-def excluded(settings: RunSettings) -> Sequence[str]:
-    """What does not go with sums over classes, of which the server takes quotients."""
-    aggregation, own, wrong = settings.aggregation, settings.own(FedGCConfig), []
+def _quotients(settings: RunSettings) -> str:
+    aggregation = settings.aggregation
     plain = aggregation.rule == "mean" and aggregation.normalise == "none"
-    if not plain or aggregation.weights not in ("samples", "uniform"):
-        wrong.append(
-            f"{SPEC.name} sums gradients over the nodes of a class: set aggregation.rule = mean, normalise = none, "
-            "and weights = samples or uniform"
-        )
-    if aggregation.average_decay > 0:
-        wrong.append(
-            f"{SPEC.name} has no model that moves from round to round, which aggregation.average-decay could average: "
-            "set it to 0"
-        )
-    if settings.privacy.dp.mode != "off":
-        wrong.append(
-            f"differential privacy would put noise on the counts by which {SPEC.name} divides: set "
-            "privacy.dp.mode = off"
-        )
-    if teaching_rounds(own) >= settings.rounds:
-        wrong.append(
-            f"{SPEC.name}.self-training-rounds = {own.self_training_rounds} leave none of the {settings.rounds} "
-            f"rounds for condensation: raise rounds, or set {SPEC.name}.self-training-rounds lower"
-        )
-    return wrong
+    if plain and aggregation.weights in ("samples", "uniform"):
+        return ""
+    return (
+        f"{SPEC.name} sums gradients over the nodes of a class: set aggregation.rule = mean, normalise = none, and "
+        "weights = samples or uniform"
+    )
+
+
+def _average(settings: RunSettings) -> str:
+    if settings.aggregation.average_decay <= 0:
+        return ""
+    return (
+        f"{SPEC.name} has no model that moves from round to round, which aggregation.average-decay could average: set "
+        "it to 0"
+    )
+
+
+def _noise(settings: RunSettings) -> str:
+    if settings.privacy.dp.mode == "off":
+        return ""
+    return f"differential privacy would put noise on the counts by which {SPEC.name} divides: set privacy.dp.mode = off"
+
+
+def _no_round_left(settings: RunSettings) -> str:
+    own = settings.own(FedGCConfig)
+    if teaching_rounds(own) < settings.rounds:
+        return ""
+    return (
+        f"{SPEC.name}.self-training-rounds = {own.self_training_rounds} leave none of the {settings.rounds} rounds for "
+        f"condensation: raise rounds, or set {SPEC.name}.self-training-rounds lower"
+    )
 
 
 SPEC = MethodSpec(
@@ -58,7 +65,12 @@ SPEC = MethodSpec(
         Record(MATCHED, "which classes have enough labelled nodes in all", form="value"),
         Record(MOMENTS, "whether sums of features are asked for", form="value"),
     ),
-    excluded=excluded,
+    excluded=(
+        Exclusion("robust rules, fednova and distribution-aware weights", _quotients),
+        Exclusion("an average of models", _average),
+        Exclusion("differential privacy", _noise),
+        Exclusion("no round after self-training", _no_round_left),
+    ),
     released_with=("train.inductive",),
     client="fedtag.client.methods.fedgc:METHOD",
     server="fedtag.server.methods.fedgc:METHOD",

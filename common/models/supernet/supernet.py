@@ -1,4 +1,4 @@
-"""The supernet: every architecture of the search space in one set of weights (DA-DFGAS, Fig. 2)."""
+"""The supernet: every architecture of the search space in one set of weights (Liu et al., Fig. 2)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from fedtag.common.graph import Adjacency
 from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.dropout import dropout
-from fedtag.common.models.parameters import seeded
 from fedtag.common.models.supernet.cell import Cell
 from fedtag.common.models.supernet.logits import CellLogits
-from fedtag.common.randomness import derive_seed
+from fedtag.common.randomness import derive_seed, seeded
 from fedtag.common.settings.sections import ModelConfig
 
 

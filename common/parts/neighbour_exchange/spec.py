@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from fedtag.common.methods.records import Record
-from fedtag.common.methods.spec import METHODS
+from fedtag.common.methods.spec import METHODS, Exclusion
 from fedtag.common.parts.neighbour_exchange.names import KEY, NEIGHBOURS, PARTS, REQUEST
 from fedtag.common.parts.neighbour_exchange.settings import NeighbourExchangeConfig
 from fedtag.common.parts.spec import PartSpec
@@ -29,37 +28,57 @@ class NeighbourCounts(TypedDict):
     missing: Number
 
 
-def excluded(settings: RunSettings) -> Sequence[str]:
-    """What does not go with features to which nodes at other institutions have added."""
-    traits, wrong = METHODS.get(settings.method).traits, []
-    off = f"set {SPEC.name}.mode = off"
-    if settings.own(NeighbourExchangeConfig).mode == "off":
-        wrong.append(f"parts has {SPEC.name}, and {SPEC.name}.mode = off: set mode = summed or encrypted")
+def _no_mode(settings: RunSettings) -> str:
+    if settings.own(NeighbourExchangeConfig).mode != "off":
+        return ""
+    return f"parts has {SPEC.name}, and {SPEC.name}.mode = off: set mode = summed or encrypted"
+
+
+def _apart(settings: RunSettings) -> str:
+    traits = METHODS.get(settings.method).traits
     if traits.pooled:
-        wrong.append(
-            f"method {settings.method} holds the whole graph, in which no neighbour is missing: {off}"
-        )
-    elif not traits.sums:
-        wrong.append(f"method {settings.method} keeps clients apart, and {SPEC.name} joins them: {off}")
-    if traits.texts != "no":
-        wrong.append(
-            f"method {settings.method} selects evidence among texts, and a sum over neighbours has none: {off}"
-        )
-    if settings.train.inductive:
-        wrong.append(
-            f"{SPEC.name} brings the features of test nodes to those that train, which train.inductive forbids: set "
-            "one of them off"
-        )
-    if settings.data.overlap:
-        wrong.append(
-            f"{SPEC.name} would add copied nodes twice, as copies and as neighbours elsewhere: set data.overlap = 0"
-        )
-    if settings.privacy.hide_statistics:
-        wrong.append(
-            f"privacy.hide-statistics lets masked sums alone through, and {SPEC.name} has parts of other sums: set "
-            "one of them off"
-        )
-    return wrong
+        return f"method {settings.method} holds the whole graph, in which no neighbour is missing: {_off()}"
+    return (
+        ""
+        if traits.sums
+        else f"method {settings.method} keeps clients apart, and {SPEC.name} joins them: {_off()}"
+    )
+
+
+def _texts(settings: RunSettings) -> str:
+    if METHODS.get(settings.method).traits.texts == "no":
+        return ""
+    return (
+        f"method {settings.method} selects evidence among texts, and a sum over neighbours has none: {_off()}"
+    )
+
+
+def _inductive(settings: RunSettings) -> str:
+    if not settings.train.inductive:
+        return ""
+    return (
+        f"{SPEC.name} brings the features of test nodes to those that train, which train.inductive forbids: set one of "
+        "them off"
+    )
+
+
+def _copies(settings: RunSettings) -> str:
+    if not settings.data.overlap:
+        return ""
+    return f"{SPEC.name} would add copied nodes twice, as copies and as neighbours elsewhere: set data.overlap = 0"
+
+
+def _hidden(settings: RunSettings) -> str:
+    if not settings.privacy.hide_statistics:
+        return ""
+    return (
+        f"privacy.hide-statistics lets masked sums alone through, and {SPEC.name} has parts of other sums: set one of "
+        "them off"
+    )
+
+
+def _off() -> str:
+    return f"set {SPEC.name}.mode = off"
 
 
 SPEC = PartSpec(
@@ -68,6 +87,11 @@ SPEC = PartSpec(
     source="FedGC, section 3.1; FedGCN, Yao et al., NeurIPS 2023",
     interface=INTERFACE,
     settings=NeighbourExchangeConfig,
+    renamed={
+        "fedgc.exchange": "neighbour-exchange.mode",
+        "fedgc.exchange-hops": "neighbour-exchange.hops",
+        "fedgc.min-neighbours": "neighbour-exchange.min-neighbours",
+    },
     switch="mode",
     records=(
         Record(
@@ -95,7 +119,14 @@ SPEC = PartSpec(
             schema=NeighbourCounts,
         ),
     ),
-    excluded=excluded,
+    excluded=(
+        Exclusion("no mode", _no_mode),
+        Exclusion("methods whose clients are one, or apart", _apart),
+        Exclusion("methods that read texts", _texts),
+        Exclusion("inductive training", _inductive),
+        Exclusion("copied nodes", _copies),
+        Exclusion("hidden statistics", _hidden),
+    ),
     client="fedtag.client.parts.neighbour_exchange.method:around",
     server="fedtag.server.parts.neighbour_exchange:around",
 )

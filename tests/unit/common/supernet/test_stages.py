@@ -15,10 +15,10 @@ from fedtag.common.models.supernet.stages import Stages, architecture_entropy, i
 
 
 def test_each_stage_counts_its_rounds_from_one() -> None:
-    stages = stages_of(RunConfig(method="da_dfgas", rounds=10, da_dfgas={"search_share": 0.3}))
+    stages = stages_of(RunConfig(method="da_dfgas", rounds=10, da_dfgas={"search-share": 0.3}))
     assert [stages.place(number) for number in (1, 3, 4, 10)] == [(1, 3), (3, 3), (1, 7), (7, 7)]
     assert [number for number in range(1, 11) if stages.ends_search(number)] == [3]
-    only = stages_of(RunConfig(method="da_dfgas", rounds=4, da_dfgas={"search_share": 1.0}))
+    only = stages_of(RunConfig(method="da_dfgas", rounds=4, da_dfgas={"search-share": 1.0}))
     assert not any(only.ends_search(number) for number in range(1, 5))
 
 

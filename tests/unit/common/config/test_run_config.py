@@ -10,14 +10,25 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedtag.common.config import RunConfig, default_settings, flatten, parse_setting, setting_descriptions
+from fedtag.common.condensers.dance_core.settings import CoreConfig
+from fedtag.common.config import (
+    RunConfig,
+    default_settings,
+    flatten,
+    parse_setting,
+    run_defaults,
+    setting_descriptions,
+)
+from fedtag.common.config.run_config import without_foreign
 from fedtag.common.errors import ConfigError
+from fedtag.common.methods.dance.settings import DanceConfig
+from fedtag.common.methods.spec import METHODS
+from fedtag.common.parts.spec import PARTS
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[4]
 
 # Every entry is a valid value that differs from the default.
 OTHERS: dict[str, Any] = {
-    "method": "fedavg",
     "rounds": 7,
     "clients": 3,
     "ratio": 0.5,
@@ -54,7 +65,7 @@ def test_flat_and_nested_forms_round_trip(chosen: dict[str, None]) -> None:
 
 def test_defaults_are_those_that_flower_reads() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
-    assert flatten(project["tool"]["flwr"]["app"]["config"]) == default_settings()
+    assert flatten(project["tool"]["flwr"]["app"]["config"]) == run_defaults(RunConfig().specs)
 
 
 def test_every_setting_has_a_description() -> None:
@@ -91,6 +102,13 @@ def test_all_errors_come_at_once() -> None:
     )
 
 
+def made_of(table: str) -> dict[str, str]:
+    """Settings of a run that has a table of settings."""
+    if table in METHODS:
+        return {"method": table}
+    return {"method": "fedavg", **({"parts": table} if table in PARTS else {})}
+
+
 SENSELESS: dict[str, tuple[object, ...]] = {
     "fedc4.threshold": (-1.1, 1.1, math.nan, "near"),
     "fedc4.alpha": (0.0, -1.0, math.inf, 1e300, True),
@@ -105,7 +123,6 @@ SENSELESS: dict[str, tuple[object, ...]] = {
     "da_dfgas.smoothing-rounds": (0.0, -60.0, 1e300),
     "da_dfgas.personal": (1, "true"),
     "train.learning-rate": (-0.1, 1e300, math.nan),
-    "train.neighbour-generator": (1, "yes"),
     "neighbour-generator.rounds": (0, 1001),
     "neighbour-generator.hidden": (0.0, 1.0),
     "neighbour-generator.most": (0, 6),
@@ -118,7 +135,7 @@ SENSELESS: dict[str, tuple[object, ...]] = {
 )
 def test_a_value_without_sense_is_refused_by_name(key: str, value: object) -> None:
     with pytest.raises(ConfigError) as refused:
-        RunConfig.from_flat({"method": "fedavg", key: value})
+        RunConfig.from_flat({**made_of(key.partition(".")[0]), key: value})
     (line,) = str(refused.value).splitlines()
     assert line.startswith(f"{key} = ")
 
@@ -177,7 +194,7 @@ def test_a_pooled_method_has_one_client() -> None:
 
 @pytest.mark.parametrize("method", ["fed avg", "", "../x", "a.b"])
 def test_a_method_is_a_name(method: str) -> None:
-    with pytest.raises(ConfigError, match="is not a name"):
+    with pytest.raises(ConfigError, match="no method is called so"):
         RunConfig.from_flat({"method": method})
 
 
@@ -237,3 +254,68 @@ def test_a_key_that_stands_twice_is_refused() -> None:
         "privacy.roster": True,
         "privacy.dp.mode": "off",
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"dadfgas.cells": 1}, "setting 'dadfgas.cells' is now da_dfgas.cells: write that."),
+        (
+            {"train.neighbour-generator": True},
+            "setting 'train.neighbour-generator' is now parts = neighbour-generator: write that.",
+        ),
+        (
+            {"fedgc.exchange": "summed"},
+            "setting 'fedgc.exchange' is now neighbour-exchange.mode: write that.",
+        ),
+    ],
+)
+def test_settings_of_earlier_releases_are_refused_with_their_new_names(
+    given: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        RunConfig.from_flat(given)
+    assert str(refused.value) == sentence
+
+
+def test_a_run_holds_its_own_settings_and_no_others() -> None:
+    config = RunConfig.from_flat(
+        {"method": "fedavg", "parts": "neighbour-generator", "condenser.name": "dance-core", "rounds": 3}
+    )
+    own = {"neighbour-generator", "dance-core"}
+    assert set(config.tables) == own
+    assert own < config.to_nested().keys()
+    assert not {"dance", "fedc4", "fedgc", "da_dfgas", "neighbour-exchange"} & config.to_nested().keys()
+    assert config.own(CoreConfig).core_policy == "rotate"
+    with pytest.raises(ConfigError, match=r"method fedavg.* has no settings of DanceConfig"):
+        config.own(DanceConfig)
+
+
+def test_settings_of_what_a_run_is_not_made_of_are_refused_unless_they_are_defaults() -> None:
+    assert RunConfig.from_flat({"method": "fedavg", "dance.rank": 16}) == RunConfig.from_flat(
+        {"method": "fedavg"}
+    )
+    with pytest.raises(ConfigError, match=r"'dance\.rank' belongs to dance, which this run has not"):
+        RunConfig.from_flat({"method": "fedavg", "dance.rank": 4})
+    assert without_foreign({"method": "fedavg", "dance.rank": 4, "rounds": 2}) == {
+        "method": "fedavg",
+        "rounds": 2,
+    }
+
+
+def test_a_switch_turns_its_part_on() -> None:
+    flat = {"method": "fedgc", "neighbour-exchange.mode": "summed"}
+    config = RunConfig.from_flat(flat)
+    assert config.part_names == ("neighbour-exchange",)
+    assert RunConfig.from_flat({**flat, "neighbour-exchange.mode": "off"}).part_names == ()
+    with pytest.raises(ConfigError, match=r"mode = off: set mode = summed or encrypted"):
+        RunConfig.from_flat({"method": "fedgc", "parts": "neighbour-exchange"})
+    with pytest.raises(ConfigError, match="stands twice"):
+        RunConfig.from_flat({"method": "fedavg", "parts": "neighbour-generator,neighbour-generator"})
+
+
+def test_a_preset_is_a_method_with_settings() -> None:
+    config = RunConfig.from_flat({"method": "fedprox"})
+    assert (config.method, config.preset, config.train.prox_mu) == ("fedavg", "fedprox", 0.01)
+    assert RunConfig.from_flat({"method": "fedprox", "train.prox-mu": 0.5}).train.prox_mu == 0.5
+    assert RunConfig.from_flat(config.to_flat()) == config

@@ -5,13 +5,16 @@ import torch
 from torch.nn import functional
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
-from fedtag.common.config import ModelConfig
 from fedtag.common.graph import Adjacency, normalised_adjacency
+from fedtag.common.models import assembly
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.backbones.stack import Backbone
-from fedtag.common.models.convolutions import FAMILIES
+from fedtag.common.models.backbones.tagcn import TAGCN
 from fedtag.common.models.dropout import dropout
-from fedtag.common.models.parameters import fingerprint, parameters_of, seeded
+from fedtag.common.models.parameters import fingerprint, parameters_of
+from fedtag.common.models.spec import BACKBONES
+from fedtag.common.randomness import seeded
+from fedtag.common.settings.sections import ModelConfig
 
 NODES, INPUTS, HIDDEN, CLASSES = 7, 5, 4, 3
 
@@ -36,7 +39,10 @@ def features(nodes: int = NODES) -> torch.Tensor:
 
 
 def backbone(family: str, layers: int = 2, rate: float = 0.5) -> Backbone:
-    return seeded(lambda: Backbone(family, INPUTS, HIDDEN, CLASSES, layers, rate), 3)
+    model = ModelConfig(backbone=family, hidden=HIDDEN, layers=layers, dropout=rate)
+    built = seeded(lambda: assembly.backbone(model, INPUTS, CLASSES), 3)
+    assert isinstance(built, Backbone)
+    return built
 
 
 def stacked(model: Backbone, x: torch.Tensor, layer: object) -> torch.Tensor:
@@ -112,7 +118,7 @@ def test_tagcn_can_pass_what_differs_and_stop_what_is_equal() -> None:
     ring = torch.stack([torch.arange(nodes), (torch.arange(nodes) + 1) % nodes])
     matrix = normalised_adjacency(torch.cat([ring, ring.flip(0)], dim=1), nodes)
     sign = torch.tensor([1.0, -1.0]).repeat(nodes // 2)[:, None]
-    layer = FAMILIES["tagcn"](1, 1)
+    layer = TAGCN(1, 1)
     with torch.no_grad():
         for lin, value in zip(layer.conv.lins, (1.0, -1.0, 0.0), strict=True):
             lin.weight.fill_(value)
@@ -128,7 +134,7 @@ def test_mlp_ignores_the_graph() -> None:
     torch.testing.assert_close(model(x, adjacency()), expected)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BACKBONES.names)
 def test_renumbering_the_nodes_renumbers_the_logits(family: str) -> None:
     order = torch.randperm(NODES, generator=generator(4))
     position = torch.argsort(order)
@@ -138,7 +144,7 @@ def test_renumbering_the_nodes_renumbers_the_logits(family: str) -> None:
     torch.testing.assert_close(permuted, straight[order])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BACKBONES.names)
 @pytest.mark.parametrize("nodes", [1, 4])
 def test_graphs_without_edges_work(family: str, nodes: int) -> None:
     x, model = features(nodes), backbone(family)
@@ -153,7 +159,7 @@ def test_graphs_without_edges_work(family: str, nodes: int) -> None:
     torch.testing.assert_close(logits[:1], model(x[:1], one))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BACKBONES.names)
 def test_dropout_needs_a_generator_and_repeats(family: str) -> None:
     matrix, x, model = adjacency(), features(), backbone(family)
     assert torch.equal(model(x, matrix), model(x, matrix))
@@ -183,7 +189,7 @@ def test_entries_that_share_a_draw_are_dropped_independently() -> None:
     assert float(correlations.abs().max()) < 0.03
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BACKBONES.names)
 def test_the_seed_gives_the_initial_values(family: str) -> None:
     config = ModelConfig(backbone=family, hidden=8)
     before = torch.get_rng_state()
