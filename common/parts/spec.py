@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedtag.common.methods.base import BASE_RECORDS
 from fedtag.common.methods.records import Record, by_name
@@ -43,10 +43,12 @@ def part_specs(settings: RunSettings) -> Sequence[PartSpec]:
 
 
 def records_of(method: MethodSpec, parts: Sequence[PartSpec]) -> tuple[Record, ...]:
-    """What a method and its parts send; where two are called the same, the outer one speaks for both."""
-    found = {record.name: record for record in method.records}
-    for part in parts:
-        found |= {record.name: record for record in part.records}
+    """What a method and its parts send; where two are called the same, it reveals what both say."""
+    found = dict(by_name(method.records))
+    for record in (record for part in parts for record in part.records):
+        inner = found.get(record.name)
+        both = record if inner is None else replace(inner, reveals=f"{inner.reveals}; {record.reveals}")
+        found[record.name] = both
     return tuple(found.values())
 
 

@@ -102,10 +102,9 @@ class Reception:
             own = self.method.expected(standing.state, phase, self.context)
             forms = own if expected is None or phase is SCORE else expected
         silent = self.config.privacy.hide_statistics or phase.name in PROTOCOL - {KEYS}
-        check_content(reply, forms, standing.agreement, sized=not silent)
+        check_content(reply, forms, standing.agreement, self.declared, sized=not silent)
         check_norm(reply, self.config.aggregation.max_update_norm)
-        if phase.name not in PROTOCOL:
-            check_letters(reply.content.letters, phase, self.declared)
+        check_letters(reply.content.letters, phase, self.declared)
         if "statistics" in reply.content.values:
             parse_statistics(reply.content.values["statistics"], len(standing.agreement.classes))
 

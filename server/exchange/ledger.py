@@ -136,13 +136,14 @@ def client_rows(
         paths: all ways of scoring.
         chosen: the one that counts.
         contributed: what the contributions to the round said of themselves, by client: steps, normaliser,
-            statistics, condensation, parameters; replies that score a model belong to the round after it and
-            say nothing of it.
+            statistics, condensation, columns; replies that score a model belong to the round after it and say nothing
+            of it.
     """
     rows = []
     for client in sorted({*replies, *failures}):
         reply = replies.get(client)
         own = (contributed or {}).get(client, {})
+        columns = dict(own.get("columns", {}))
         values = reply.content.values if reply else {}
         sizes = values.get("sizes", {})
         scores = tallies(reply, chosen) if reply else {}
@@ -172,10 +173,21 @@ def client_rows(
                 normaliser=own.get("normaliser"),
                 statistics=own.get("statistics", {}),
                 condensation=own.get("condensation", {}),
-                parameters=own.get("parameters"),
+                parameters=columns.pop("parameters", None),
+                columns=columns,
             )
         )
     return rows
+
+
+def columns_of(reply: Reply, declared: Mapping[str, Record]) -> dict[str, Any]:
+    """What a reply says that has columns of its own in clients.jsonl."""
+    found: dict[str, Any] = {}
+    for name, value in reply.content.values.items():
+        if declared[name].column:
+            entries = value if isinstance(value, dict) else {name: value}
+            found |= {key: one for key, one in entries.items() if isinstance(one, bool | int | float | str)}
+    return found
 
 
 def disclosures(

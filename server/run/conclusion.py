@@ -126,7 +126,7 @@ def _parameters(config: RunConfig, standing: Standing) -> int | None:
 
     A generator of neighbours that goes with it is no part of either.
     """
-    told = [one.get("parameters") for one in standing.contributed.values()]
+    told = [one.get("columns", {}).get("parameters") for one in standing.contributed.values()]
     own = [count for count in told if count is not None]
     if standing.users is not None and not own:
         return None

@@ -156,6 +156,6 @@ class Blocks:
 
 
 def _unread(reply: Reply, members: Collection[str]) -> frozenset[str]:
-    """The members whose letters a client says that it could not read; what is no such list names nobody."""
-    told = reply.content.values.get(UNREAD)
-    return frozenset(name for name in members if name in told) if isinstance(told, list) else frozenset()
+    """The members whose letters a client says that it could not read."""
+    told = reply.content.values.get(UNREAD, ())
+    return frozenset(name for name in members if name in told)

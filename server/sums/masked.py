@@ -267,7 +267,8 @@ class MaskedSums:
                 )
             }
         train_nodes = {client: self.blocks.train_nodes.get(client, 0) for client in contributions}
-        rows = contributed(contributions, train_nodes, statistics, self.aggregation.similarity_scale)
+        scaling, declared = self.aggregation.similarity_scale, self.phases.reception.declared
+        rows = contributed(contributions, train_nodes, statistics, scaling, declared)
         return Outcome(replies, failures, step, shares, told, rows)
 
     def _step(
