@@ -27,7 +27,8 @@ class Record:
         schema: of a value that clients send: a type that pydantic can check strictly, with the bounds of its values.
             None for what the server sends.
         summed: clients' parts come together in a sum, so that under masks no single one is seen.
-        column: a value that clients send becomes a column of their rows in clients.jsonl.
+        column: a value that clients send becomes a column of their rows in clients.jsonl; of a table, its numbers and
+            texts become one each.
     """
 
     name: str

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from fedtag.common.methods.records import Record
-from fedtag.common.methods.spec import Exclusion, MethodSpec
+from fedtag.common.methods.base import BASE_RECORDS
+from fedtag.common.methods.records import Record, by_name
+from fedtag.common.methods.spec import METHODS, Exclusion, MethodSpec
 from fedtag.common.settings.registry import Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
 
@@ -42,8 +43,16 @@ def part_specs(settings: RunSettings) -> Sequence[PartSpec]:
 
 
 def records_of(method: MethodSpec, parts: Sequence[PartSpec]) -> tuple[Record, ...]:
-    """What a method and its parts send; where two are called the same, the outer one speaks for both."""
-    found = {record.name: record for record in method.records}
-    for part in parts:
-        found |= {record.name: record for record in part.records}
+    """What a method and its parts send; where two are called the same, it reveals what both say."""
+    found = dict(by_name(method.records))
+    for record in (record for part in parts for record in part.records):
+        inner = found.get(record.name)
+        both = record if inner is None else replace(inner, reveals=f"{inner.reveals}; {record.reveals}")
+        found[record.name] = both
     return tuple(found.values())
+
+
+def declared_records(settings: RunSettings) -> Mapping[str, Record]:
+    """All kinds of records that may cross the network in a run, by name."""
+    own = records_of(METHODS.get(settings.method), part_specs(settings))
+    return by_name((*BASE_RECORDS, *own))

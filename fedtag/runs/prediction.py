@@ -33,6 +33,7 @@ from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import check_device
 from fedtag.server.parts.neighbour_generator import method_of
+from fedtag.server.protocol.context import ServerContext
 from fedtag.server.tracking.release import Release, read_release
 from fedtag.server.tracking.run_directory import RunDirectory
 
@@ -93,7 +94,7 @@ def predict(
     check_device(device)
     release = read_release(RunDirectory.open_release(run))
     card, config = release.card, release.config
-    paths = method_of(config).scoring_paths(config)
+    paths = method_of(config).scoring_paths(ServerContext(config))
     if card.scoring not in paths:
         raise RunError(
             f"the way of scoring '{card.scoring}' in {run / 'model.json'} is none of {', '.join(paths)}; "

@@ -6,7 +6,6 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 
@@ -19,16 +18,16 @@ from fedtag.common.parts.neighbour_exchange.names import (
     ASK_PHASE,
     COUNTS,
     GIVE_PHASE,
-    KEY,
     NEIGHBOURS,
     PARTS,
-    REQUEST,
     TAKE_PHASE,
 )
 from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.common.wire.names import CLIENT_NAME
 from fedtag.common.wire.records import Content, Reply, prefixed
-from fedtag.server.methods.registry import Kind, Phase, ServerState, TensorForm
+from fedtag.server.protocol.forms import TensorForm
+from fedtag.server.protocol.phases import Phase
+from fedtag.server.protocol.state import ServerState
 
 LOGGER = logging.getLogger("fedtag")
 
@@ -41,24 +40,6 @@ TAKE = Phase(TAKE_PHASE, "clients get sums; once a run", letters=True)
 
 SUMS = "sums"
 FILE = "neighbours.json"
-MOST_NODES = 10**12
-
-KINDS: Mapping[str, Kind] = {
-    PARTS: Kind(
-        "to the server: for which institution a sum is, how many take part in it, its size; to the client: sums of "
-        "features over at least neighbour-exchange.min-neighbours foreign neighbours, divided by the roots of "
-        "their degrees; where most features are zero, the others may tell by their size whose they are",
-        "encrypted",
-    ),
-    REQUEST: Kind(
-        "nodes that have neighbours at the peer, who else has neighbours of them, and how many everybody has"
-    ),
-    KEY: Kind(
-        "the key of the homomorphic encryption, which every client holds: one that works together with the server "
-        "opens every part of every sum"
-    ),
-    NEIGHBOURS: Kind("how many nodes have neighbours elsewhere, got a sum over them, have too few, miss it"),
-}
 
 
 def neighbour_phases(config: RunConfig) -> tuple[Phase, ...]:
@@ -101,8 +82,8 @@ def after_neighbours(
         tensors |= prefixed(SUMS, {name: content.tensors[BYTES] for name, content in contents.items()})
         values[SUMS] = {name: content.values[PARTS] for name, content in contents.items()}
     if phase == TAKE_PHASE:
-        told = {client: reply.content.values.get(NEIGHBOURS) for client, reply in replies.items()}
-        values[NEIGHBOURS] = {client: counts for client, counts in sorted(told.items()) if _is_counts(counts)}
+        counts = {client: reply.content.values.get(NEIGHBOURS) for client, reply in sorted(replies.items())}
+        values[NEIGHBOURS] = {client: one for client, one in counts.items() if one is not None}
     return ServerState(tensors, values)
 
 
@@ -147,11 +128,3 @@ def neighbour_document(state: ServerState) -> dict[str, str]:
         return {}
     total = {name: sum(counts[name] for counts in told.values()) for name in COUNTS}
     return {FILE: json.dumps({"total": total, "clients": told}, indent=1) + "\n"}
-
-
-def _is_counts(told: Any) -> bool:
-    return (
-        isinstance(told, dict)
-        and told.keys() == set(COUNTS)
-        and all(type(count) is int and 0 <= count <= MOST_NODES for count in told.values())
-    )

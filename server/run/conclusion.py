@@ -16,7 +16,8 @@ from fedtag.common.methods.fedgc.stages import teaching_rounds
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.parts.neighbour_generator.names import GENERATOR
 from fedtag.server.exchange.ledger import Traffic
-from fedtag.server.methods.registry import ServerMethod
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.method import ServerMethod
 from fedtag.server.report.page import write_report
 from fedtag.server.state.run_state import Standing
 from fedtag.server.strategies.accounting import spent
@@ -30,15 +31,19 @@ PACKAGES = ("flwr", "torch", "torch-geometric", "sentence-transformers", "transf
 
 
 def conclude(
-    directory: RunDirectory, config: RunConfig, method: ServerMethod, standing: Standing, closing: Traffic
+    directory: RunDirectory,
+    context: ServerContext,
+    method: ServerMethod,
+    standing: Standing,
+    closing: Traffic,
 ) -> Summary:
     """Write everything that a finished run has beside its rows; the model is that of the best round.
 
     `closing` is the traffic of the last exchange, which belongs to no round.
     """
     assert standing.agreement is not None
-    rows = directory.read_rounds()
-    summary = summarise(rows, config, method, standing, closing)
+    config, rows = context.settings, directory.read_rounds()
+    summary = summarise(rows, config, standing, closing)
     if standing.best:
         card = {
             "round": standing.best_round,
@@ -53,7 +58,7 @@ def conclude(
     if standing.best_condensed:
         write_condensed(directory.path, standing.best_condensed, condensed_card(config, standing))
     if standing.state is not None:
-        for name, text in method.documents(standing.state).items():
+        for name, text in method.documents(standing.state, context).items():
             directory.write_document(name, text)
     directory.write_summary(summary)
     write_model_card(directory)
@@ -76,9 +81,7 @@ def condensed_card(config: RunConfig, standing: Standing) -> CondensedCard:
     )
 
 
-def summarise(
-    rows: list[RoundRow], config: RunConfig, method: ServerMethod, standing: Standing, closing: Traffic
-) -> Summary:
+def summarise(rows: list[RoundRow], config: RunConfig, standing: Standing, closing: Traffic) -> Summary:
     """The figures of a run; those of the best round are at the round that validation chose."""
     best = next((row for row in rows if row.round == standing.best_round), None)
     last = rows[-1] if rows else None
@@ -123,7 +126,7 @@ def _parameters(config: RunConfig, standing: Standing) -> int | None:
 
     A generator of neighbours that goes with it is no part of either.
     """
-    told = [one.get("parameters") for one in standing.contributed.values()]
+    told = [one.get("columns", {}).get("parameters") for one in standing.contributed.values()]
     own = [count for count in told if count is not None]
     if standing.users is not None and not own:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from fedtag.common.errors import WireError
@@ -25,6 +25,8 @@ def _readable(cells: list[Any]) -> list[Any]:
 
 class ToldArchitecture(TypedDict):
     """Cells as of `Architecture.as_json`, and the number of trained parameters."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
 
     cells: Annotated[list[Any], AfterValidator(_readable)]
     parameters: Annotated[int, Field(ge=0, le=MOST_PARAMETERS)]

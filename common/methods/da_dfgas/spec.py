@@ -86,6 +86,7 @@ SPEC = MethodSpec(
             "the operations and edges of the client's network, and its number of parameters",
             form="value",
             schema=ToldArchitecture,
+            column=True,
         ),
         Record("searched", "the supernet that the search left, to be scored once more"),
         Record("search_rounds", "the number of rounds after which the search ended early", form="value"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
+from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
 from fedtag.common.methods.records import Record
+from fedtag.common.methods.reported import Number
 from fedtag.common.methods.spec import METHODS, Exclusion
 from fedtag.common.parts.neighbour_exchange.names import KEY, NEIGHBOURS, PARTS, REQUEST
 from fedtag.common.parts.neighbour_exchange.settings import NeighbourExchangeConfig
@@ -15,12 +14,11 @@ from fedtag.common.parts.spec import PartSpec
 from fedtag.common.settings.registry import INTERFACE
 from fedtag.common.settings.run_settings import RunSettings
 
-MOST_NODES = 10**12
-Number = Annotated[int, Field(ge=0, le=MOST_NODES)]
-
 
 class NeighbourCounts(TypedDict):
     """How many nodes of a client got a sum; see `COUNTS`."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
 
     boundary: Number
     added: Number
@@ -100,6 +98,7 @@ SPEC = PartSpec(
             "of features over at least neighbour-exchange.min-neighbours foreign neighbours of a node, divided by the "
             "roots of their degrees; where most features are zero, the others may tell by their size whose they are",
             "encrypted",
+            schema=list[list[str | int]],
         ),
         Record(
             REQUEST,

@@ -52,7 +52,14 @@ SPEC = PartSpec(
         "train.generator-hidden": "neighbour-generator.hidden",
         "train.generator-most": "neighbour-generator.most",
     },
-    records=(Record(GENERATOR, "the trained generator of neighbours, a sum over clients"),),
+    records=(
+        Record(
+            "update",
+            "before, the difference of the generator of neighbours after training on the local graph",
+            summed=True,
+        ),
+        Record(GENERATOR, "the trained generator of neighbours, a sum over clients"),
+    ),
     excluded=(
         Exclusion("methods whose client holds the whole graph", _none_missing),
         Exclusion("methods that read texts", _texts),

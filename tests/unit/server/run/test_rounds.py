@@ -17,6 +17,7 @@ from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
 from fedtag.common.config import RunConfig
+from fedtag.common.config.run_config import without_foreign
 from fedtag.common.errors import QuorumError
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.wire.codec import decode_reply, encode, pack
@@ -144,7 +145,7 @@ def federate(folders: list[Path], tmp_path: Path) -> Federate:
 
 def settings(method: str = "fedavg", **changes: Any) -> RunConfig:
     dotted = {key.replace("__", ".").replace("_", "-"): value for key, value in changes.items()}
-    return RunConfig.from_flat({**BASE, "method": method, **dotted})
+    return RunConfig.from_flat(without_foreign({**BASE, "method": method, **dotted}))
 
 
 def final_state(rounds: Rounds) -> str:
@@ -234,12 +235,14 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "other round": (edited(lambda reply: replace(reply, round=1)), "stale or replayed"),
     "other run": (edited(lambda reply: replace(reply, run="x")), "stale or replayed"),
     "name": (edited(lambda reply: replace(reply, client="../../etc")), "no valid name"),
-    "sizes": (with_values(sizes={"nodes": True}), "sizes must hold"),
-    "seconds": (with_values(seconds={"train": "long"}), "durations"),
-    "long seconds": (with_values(seconds={"train": 1e300}), "durations"),
-    "loss": (with_values(training={"loss": 10**18, "steps": -1}), "finite loss"),
-    "condensation": (with_values(condensation={"core": 3}), "condensation"),
-    "tokens": (with_values(tokens=[1]), "tokens"),
+    "sizes": (with_values(sizes={"nodes": True}), "sizes: nodes: "),
+    "seconds": (with_values(seconds={"train": "long"}), "seconds: train: "),
+    "long seconds": (with_values(seconds={"train": 1e300}), "seconds: train: "),
+    "loss": (with_values(training={"loss": 10**18, "steps": -1}), "training: steps: "),
+    "condensation": (with_values(condensation={"core": 3}), "condensation: nodes: "),
+    "tokens": (with_values(tokens=[1]), "tokens: "),
+    "undeclared value": (with_values(diagnoses=["J45"]), "'diagnoses' is declared by nothing"),
+    "undeclared tensor": (with_tensors(lambda t: {**t, "texts/1": torch.zeros(1)}), "'texts' is declared"),
     "infinite": (with_header(lambda text: text.replace('"seconds":{', '"seconds":{"x":1e999,')), "infinite"),
     "endless": (with_header(lambda text: text.replace('"steps":', f'"steps":{"9" * 400},"x":')), "64 bits"),
     "deep": (
