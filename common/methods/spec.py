@@ -80,9 +80,9 @@ class MethodSpec(Spec):
         released_with: dotted shared settings that decide, beside its own table, the model and the texts, what a
             released model predicts.
         client, server: import strings of the two sides, a `ClientMethod` and a `ServerMethod`.
-        report: import string of its sections of the report; empty without any.
-        artefact: import string of how what it releases is written, read, predicted with, audited and trained on;
-            empty for a model.
+        report: import string of what makes its sections of the report, a `Sections`; empty without any.
+        artefact: import string of how what it releases beside a model is written and read, an `Artefact`; empty where
+            it releases a model alone, or nothing.
     """
 
     traits: Traits = Traits()

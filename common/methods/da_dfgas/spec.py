@@ -114,4 +114,5 @@ SPEC = MethodSpec(
     words=words,
     client="fedtag.client.methods.da_dfgas:METHOD",
     server="fedtag.server.methods.da_dfgas:METHOD",
+    report="fedtag.server.methods.da_dfgas_report:sections",
 )
