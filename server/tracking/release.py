@@ -119,7 +119,7 @@ def read_release(run: RunDirectory) -> Release:
     try:
         card = Card.model_validate(entries)
         known = {name: entries[name] for name in settings_names() if name in entries}
-        if missing := {"seed", "model", "text"} - known.keys():
+        if missing := set(SHARED) - known.keys():
             raise KeyError(*sorted(missing))
         config = RunConfig.from_flat(flatten(known))
     except ValidationError as error:

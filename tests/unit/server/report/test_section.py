@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -30,10 +30,10 @@ def sections(recorded: Recorded) -> Sequence[Section]:
 
 
 @pytest.fixture
-def own_method(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def own_method(monkeypatch: pytest.MonkeyPatch) -> str:
     spec = replace(METHODS.get("fedavg"), name=METHOD, report=f"{__name__}:sections")
     monkeypatch.setattr(METHODS, "_added", {METHOD: spec})
-    yield METHOD
+    return METHOD
 
 
 def test_a_section_shows_all_that_it_holds(make_run: Callable[..., RunDirectory], own_method: str) -> None:

@@ -13,7 +13,7 @@ from fedtag.server.tracking.artefact import artefact_of
 
 def test_a_specification_that_names_nothing_is_refused_by_name() -> None:
     with pytest.raises(
-        ConfigError, match="method fedavg of fedtag gives tensors .* name an `artefact` in it"
+        ConfigError, match=r"method fedavg of fedtag gives tensors .* name an `artefact` in it"
     ):
         artefact_of(METHODS.get("fedavg"))
 
