@@ -28,10 +28,10 @@ from fedtag.common.randomness import derive_seed
 from fedtag.runs.prediction import check_fit
 from fedtag.runs.progress import LOGGED, Progress, Work
 from fedtag.runs.simulation import check_device
+from fedtag.server.methods.fedgc.release import read_condensed, write_card
+from fedtag.server.methods.fedgc.states import FOLDER as STATES
 from fedtag.server.report.page import write_report
-from fedtag.server.tracking.condensed_release import read_condensed, write_card
 from fedtag.server.tracking.durable_files import write_atomically
-from fedtag.server.tracking.earlier_states import FOLDER as STATES
 from fedtag.server.tracking.membership_audit import FILE, SCHEMA
 from fedtag.server.tracking.model_card import write_model_card
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run

@@ -20,7 +20,7 @@ from fedtag.client.run.opened_site import OpenedSite
 from fedtag.common.methods.fedgc.names import CONDENSED, TUNED
 from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.common.synthetic.condensed import Condensed
-from fedtag.server.tracking.earlier_states import read_states
+from fedtag.server.methods.fedgc.states import read_states
 
 RAW = "condensed graph, asked with raw features"
 KEPT = "condensed graph, asked with the features that sites keep"

@@ -26,7 +26,7 @@ from fedtag.common.models.parameters import Parameters, fingerprint, parameters_
 from fedtag.runs.prediction import check_fit
 from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import check_device
-from fedtag.server.tracking.condensed_release import CondensedRelease, read_condensed
+from fedtag.server.methods.fedgc.release import CondensedRelease, read_condensed
 from fedtag.server.tracking.release import card_digest, released_settings
 from fedtag.server.tracking.run_directory import RunDirectory, require_free
 

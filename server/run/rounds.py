@@ -37,7 +37,7 @@ from fedtag.server.state.run_state import Standing
 from fedtag.server.strategies.aggregation import Aggregation
 from fedtag.server.sums.masked import MaskedSums
 from fedtag.server.sums.plain import Outcome, PlainSums, Sums
-from fedtag.server.tracking.earlier_states import keep_state
+from fedtag.server.tracking.artefact import artefact_of
 from fedtag.server.tracking.meters import Meters
 from fedtag.server.tracking.rows import Summary
 from fedtag.server.tracking.run_directory import RunDirectory
@@ -290,7 +290,8 @@ class Rounds:
                 releasable=self.method.releasable(row.round, self.context),
                 condensed=self.method.condensed(standing.state, self.context),
             )
-            keep_state(self.directory.path, row.round, self.method.history(standing.state, self.context))
+            if history := self.method.history(standing.state, self.context):
+                artefact_of(self.config.spec).keep_state(self.directory.path, row.round, history)
         rows = client_rows(
             row.round,
             outcome.replies if scores else {},

@@ -21,7 +21,7 @@ from torch_geometric.nn import APPNP, ChebConv, GCNConv, SAGEConv, SGConv
 from fedtag.client.methods.fedgc.preparation import kept_preparation
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
-from fedtag.server.tracking.condensed_release import CondensedRelease, read_condensed
+from fedtag.server.methods.fedgc.release import CondensedRelease, read_condensed
 
 pytestmark = pytest.mark.benchmark
 

@@ -20,7 +20,7 @@ from fedtag.common.errors import ConfigError, RunError
 from fedtag.common.wire.records import Instruction
 from fedtag.deploy.cli import app
 from fedtag.server.methods.fedgc.condensation import taught
-from fedtag.server.tracking.condensed_release import FILE, read_condensed
+from fedtag.server.methods.fedgc.release import FILE, read_condensed
 from fedtag.server.tracking.release import read_release
 from fedtag.server.tracking.run_directory import RunDirectory
 

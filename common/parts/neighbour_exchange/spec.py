@@ -128,4 +128,5 @@ SPEC = PartSpec(
     ),
     client="fedtag.client.parts.neighbour_exchange.method:around",
     server="fedtag.server.parts.neighbour_exchange:around",
+    report="fedtag.server.parts.neighbour_exchange_report:sections",
 )

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import re
 from typing import Any, get_args
 
 import pytest
 
 from fedtag.common.config import RunConfig
+from fedtag.common.methods.spec import METHODS
 from fedtag.common.settings.sections import AggregationConfig
-from fedtag.common.wording.aggregation import combination_sentences, guarantee_sentences, privacy_sentences
-
-PRIVACY = {
-    "epsilon": 3.0,
-    "delta": 1e-5,
-    "noise": 1.5,
-    "clip": 2.0,
-    "mode": "central",
-    "unit": "institution",
-    "rounds": 20,
-}
+from fedtag.server.report.combination import combination_sentences, privacy_sentences
 
 
 def settings(**changes: Any) -> dict[str, Any]:
@@ -29,7 +18,7 @@ def settings(**changes: Any) -> dict[str, Any]:
 
 
 def combined(lag: int | None = None, method: str = "fedavg", **changes: Any) -> str:
-    return ". ".join(combination_sentences(settings(**changes), method, lag))
+    return ". ".join(combination_sentences(settings(**changes), METHODS.get(method), lag))
 
 
 @pytest.mark.parametrize("name", ["weights", "normalise", "rule", "server_optimiser"])
@@ -45,10 +34,12 @@ def test_every_choice_has_words_of_its_own(name: str) -> None:
 def test_whether_architectures_are_told_is_said() -> None:
     masked = {"privacy.secure-aggregation": True, "da_dfgas.personal": True}
     words = "do not tell their architectures"
-    assert words in ". ".join(privacy_sentences(settings(**masked), "da_dfgas"))
-    assert words not in ". ".join(privacy_sentences(settings(**masked), "fedavg"))
+    assert words in ". ".join(privacy_sentences(settings(**masked), METHODS.get("da_dfgas")))
+    assert words not in ". ".join(privacy_sentences(settings(**masked), METHODS.get("fedavg")))
     for change in ({"da_dfgas.personal": False}, {"privacy.secure-aggregation": False}):
-        assert words not in ". ".join(privacy_sentences(settings(**{**masked, **change}), "da_dfgas"))
+        assert words not in ". ".join(
+            privacy_sentences(settings(**{**masked, **change}), METHODS.get("da_dfgas"))
+        )
 
 
 def test_numbers_of_the_settings_are_named() -> None:
@@ -85,23 +76,25 @@ def test_statistics_of_the_round_before_are_told() -> None:
     ("method", "word"), [("isolated", "a model of its own"), ("centralised", "one client")]
 )
 def test_methods_that_combine_nothing_say_so(method: str, word: str) -> None:
-    (sentence,) = combination_sentences(settings(), method, None)
+    (sentence,) = combination_sentences(settings(), METHODS.get(method), None)
     assert word in sentence
 
 
 def test_settings_of_other_versions_are_left_out() -> None:
-    assert combination_sentences({}, "fedavg", None) == []
-    assert privacy_sentences({}, "fedavg") == []
+    assert combination_sentences({}, METHODS.get("fedavg"), None) == []
+    assert privacy_sentences({}, METHODS.get("fedavg")) == []
     later = settings(
         **{"aggregation.weights": "new", "aggregation.rule": "new", "aggregation.normalise": "new"}
     )
-    assert combination_sentences(later, "fedavg", None) == ["The combined update is added to the model"]
+    assert combination_sentences(later, METHODS.get("fedavg"), None) == [
+        "The combined update is added to the model"
+    ]
 
 
 def test_privacy_in_words() -> None:
     def said(method: str = "fedavg", **changes: Any) -> str:
         flat = {key.replace("_", "-").replace("--", "."): value for key, value in changes.items()}
-        return ". ".join(privacy_sentences(settings(**flat), method))
+        return ". ".join(privacy_sentences(settings(**flat), METHODS.get(method)))
 
     assert said() == (
         "The server sees each client's update in clear. No noise is added to updates: there is no differential "
@@ -128,32 +121,9 @@ def test_privacy_in_words() -> None:
     assert "Laplace" not in said(**{"dance--noise": 0.5})
 
 
-def test_a_guarantee_says_what_it_bounds_and_what_it_does_not() -> None:
-    text = ". ".join(guarantee_sentences(PRIVACY))
-    assert (
-        "of 20 rounds are (ε, δ)-differentially private for one institution, with ε = 3 and δ = 1e-05" in text
+def test_a_method_that_is_not_installed_is_told_of_by_shared_settings_alone() -> None:
+    masked = settings(**{"privacy.secure-aggregation": True})
+    assert combination_sentences(masked, None, None) == combination_sentences(
+        masked, METHODS.get("fedavg"), None
     )
-    factor = re.search(r"at most e\^ε = ([\d.]+)", text)
-    assert factor
-    assert float(factor[1]) == pytest.approx(math.exp(3.0), abs=0.01)
-    assert "does not hold towards the server" in text
-    assert "No node-level or edge-level guarantee is claimed" in text
-    assert "Reported scores, losses and counts of nodes are outside of it" in text
-    assert "they choose no round, the newest model is released" in text
-    assert "weak" not in text
-
-
-def test_the_place_of_the_noise_decides_towards_whom_it_holds() -> None:
-    text = ". ".join(guarantee_sentences({**PRIVACY, "mode": "distributed", "rounds": 1, "unit": "one site"}))
-    assert "It holds towards the server, too" in text
-    assert "of 1 round are" in text
-    assert "for one site," in text
-
-
-def test_large_and_missing_bounds() -> None:
-    text = ". ".join(guarantee_sentences({**PRIVACY, "epsilon": 12.0}))
-    assert "the guarantee is weak" in text
-    text = ". ".join(guarantee_sentences({**PRIVACY, "epsilon": 5000.0}))
-    assert "e^5000, which is no limit in practice" in text
-    (sentence,) = guarantee_sentences({**PRIVACY, "epsilon": None})
-    assert "this run has no guarantee" in sentence
+    assert privacy_sentences(masked, None) == privacy_sentences(masked, METHODS.get("fedavg"))

@@ -1,19 +1,18 @@
-"""What the settings of aggregation and privacy mean, and what a differential privacy guarantee says."""
+"""What a run's settings of aggregation and privacy mean, in words."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from fedtag.common.secure.phases import FEWEST_USERS
+from fedtag.common.methods.spec import MethodSpec
 
 WEIGHTS = {
     "samples": "A client's weight is its share of the training nodes (samples)",
     "uniform": "All clients that contribute weigh the same (uniform)",
     "distribution-aware": (
         "A client weighs more the better it scores and the nearer its predicted classes are to those of all clients "
-        "(distribution-aware; DA-DFGAS, Eq. 5–10)"
+        "(distribution-aware)"
     ),
 }
 STATISTICS = {
@@ -34,29 +33,22 @@ NORMALISATIONS = {
     "none": "Updates count as they are, however many local steps they took",
     "fednova": "Updates are divided by an effective number of local steps, lest longer work pull harder (FedNova)",
 }
-NOT_COMBINED = {
-    "isolated": "Nothing is combined: every client keeps a model of its own",
-    "centralised": "Nothing is combined: one client holds the whole graph",
-}
-OWN_ARCHITECTURES = (
-    "Clients do not tell their architectures, which lie in their own state folders; the server learns how many clients "
-    f"use a tensor, leaves one with fewer than {FEWEST_USERS} users as it was, and of all others learns the sum of "
-    "their users' weights, which can tell who they are where weights differ"
-)
-WEAK_EPSILON = 10.0
-LARGEST_EXPONENT = 20.0
+POOLED = "Nothing is combined: one client holds the whole graph"
+APART = "Nothing is combined: every client keeps a model of its own"
 
 
-def combination_sentences(settings: Mapping[str, Any], method: str, lag: int | None) -> list[str]:
+def combination_sentences(
+    settings: Mapping[str, Any], method: MethodSpec | None, lag: int | None
+) -> list[str]:
     """How updates become one model, without full stops; settings that a run of an earlier version lacks are left out.
 
     Args:
         settings: by dotted key.
-        method: of the run.
+        method: of the run; None where it is not installed.
         lag: `weights_lag` of the summary.
     """
-    if method in NOT_COMBINED:
-        return [NOT_COMBINED[method]]
+    if method is not None and not method.traits.sums:
+        return [POOLED if method.traits.pooled else APART]
     rule, weights = settings.get("aggregation.rule"), settings.get("aggregation.weights")
     said = []
     if rule in RULES:
@@ -91,30 +83,24 @@ def _steps(settings: Mapping[str, Any]) -> list[str]:
     return said
 
 
-def privacy_sentences(settings: Mapping[str, Any], method: str) -> list[str]:
-    """What hides a client's part from the server, or that nothing does; without full stops."""
+def privacy_sentences(settings: Mapping[str, Any], method: MethodSpec | None) -> list[str]:
+    """What hides a client's part from the server, or that nothing does; without full stops.
+
+    Args:
+        settings: by dotted key.
+        method: of the run; None where it is not installed.
+    """
     said = []
-    if method == "isolated":
+    if method is not None and method.traits.releases == "nothing":
         said.append("No update leaves a client; its counts and scores do")
     elif "privacy.secure-aggregation" in settings:
         said += _masks(settings)
-        if (
-            settings["privacy.secure-aggregation"]
-            and method == "da_dfgas"
-            and settings.get("dadfgas.personal")
-        ):
-            said.append(OWN_ARCHITECTURES)
     mode = settings.get("privacy.dp.mode")
     if mode == "off":
         said.append("No noise is added to updates: there is no differential privacy")
     elif mode is not None:
         said.append(_noise(settings, mode))
-    if method == "dance" and (scale := settings.get("dance.noise", 0.0)):
-        said.append(
-            f"Laplace noise of scale {scale:g} on the core's fused representations tests robustness to noise; it is no "
-            "guarantee"
-        )
-    return said
+    return said if method is None else [*said, *method.words(settings)]
 
 
 def _masks(settings: Mapping[str, Any]) -> list[str]:
@@ -141,40 +127,3 @@ def _noise(settings: Mapping[str, Any], mode: str) -> str:
         f"Updates are clipped to an L2 norm of {clip:g}; Gaussian noise with standard deviation {noise * clip:g} is on "
         f"their sum: {adds} (differential privacy, {mode})"
     )
-
-
-def guarantee_sentences(privacy: Mapping[str, Any]) -> list[str]:
-    """What a run's differential privacy guarantee says, and what it does not; without full stops.
-
-    Args:
-        privacy: of the summary.
-    """
-    unit = str(privacy.get("unit") or "institution").removeprefix("one ")
-    epsilon, delta, rounds = privacy.get("epsilon"), privacy.get("delta"), privacy.get("rounds")
-    if epsilon is None:
-        return [f"No finite epsilon bounds what the models tell about one {unit}: this run has no guarantee"]
-    over = "" if rounds is None else f" of {rounds} round{'' if rounds == 1 else 's'}"
-    bound = f"ε = {epsilon:.4g} and δ = {delta or 0.0:g}"
-    said = [f"The global models{over} are (ε, δ)-differentially private for one {unit}, with {bound}"]
-    said.append(
-        f"Whether one {unit} contributed or sent nothing changes the probability of anything that can be concluded "
-        f"from all of these models by a factor of at most {_factor(epsilon)}, and by δ on top"
-    )
-    if epsilon >= WEAK_EPSILON:
-        said.append("With such a factor the guarantee is weak")
-    if privacy.get("mode") == "central":
-        said.append("It does not hold towards the server, which adds the noise after it has seen the updates")
-    elif privacy.get("mode") == "distributed":
-        said.append("It holds towards the server, too, which sees sums that already carry the noise")
-    said.append("No node-level or edge-level guarantee is claimed")
-    said.append(
-        "Reported scores, losses and counts of nodes are outside of it, and so is a way of scoring that they choose: "
-        f"they come from each {unit}'s own nodes, without noise; they choose no round, the newest model is released"
-    )
-    return said
-
-
-def _factor(epsilon: float) -> str:
-    if epsilon > LARGEST_EXPONENT:
-        return f"e^{epsilon:.4g}, which is no limit in practice"
-    return f"e^ε = {math.exp(epsilon):.4g}"

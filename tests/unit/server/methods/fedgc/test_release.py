@@ -12,7 +12,7 @@ from fedtag.common.errors import RunError
 from fedtag.common.methods.fedgc.model import initial_teacher
 from fedtag.common.models.parameters import parameters_of
 from fedtag.common.wire.records import prefixed
-from fedtag.server.tracking.condensed_release import (
+from fedtag.server.methods.fedgc.release import (
     FILE,
     GRAPH,
     HEADER,

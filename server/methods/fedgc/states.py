@@ -15,7 +15,7 @@ from fedtag.common.config import RunConfig
 from fedtag.common.errors import RunError, WireError
 from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.wire.records import Content
-from fedtag.server.tracking.condensed_release import GRAPH, TEACHER, check_teacher
+from fedtag.server.methods.fedgc.release import GRAPH, TEACHER, check_teacher
 from fedtag.server.tracking.durable_files import write_atomically
 
 FOLDER = "states"
@@ -38,15 +38,13 @@ class EarlierState:
 
 
 def keep_state(run: Path, round_number: int, tensors: Mapping[str, Tensor]) -> None:
-    """Write the state of a round, or nothing if there is none; a round that is done again replaces it.
+    """Write the state of a round; a round that is done again replaces it.
 
     Args:
         run: a run directory.
         round_number: at least 1.
         tensors: "graph/..." of a condensed graph, or "teacher/..." of the self-trained model.
     """
-    if not tensors:
-        return
     owned = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     folder = run / FOLDER
     folder.mkdir(exist_ok=True)
