@@ -67,16 +67,21 @@ def make_environment(folder: Path, side: str) -> Path:
     for distribution in closure(requirements(side)).values():
         for file in distribution.files or []:
             _link(packages, Path(str(distribution.locate_file(""))), Path(file))
-        for entry in distribution.entry_points.select(group="console_scripts"):
-            module, _, function = entry.value.split("[")[0].strip().partition(":")
-            script = programs / entry.name
-            script.write_text(
-                f"#!{programs / 'python'}\nimport sys\nfrom {module} import {function.split('.')[0]}\n"
-                f"sys.exit({function}())\n",
-                encoding="utf-8",
-            )
-            script.chmod(0o755)
+        write_programs(programs, distribution)
     return programs
+
+
+def write_programs(folder: Path, distribution: metadata.Distribution) -> None:
+    """A package's programs, run by the Python of the folder."""
+    for entry in distribution.entry_points.select(group="console_scripts"):
+        module, _, function = entry.value.split("[")[0].strip().partition(":")
+        script = folder / entry.name
+        script.write_text(
+            f"#!{folder / 'python'}\nimport sys\nfrom {module} import {function.split('.')[0]}\n"
+            f"sys.exit({function}())\n",
+            encoding="utf-8",
+        )
+        script.chmod(0o755)
 
 
 def _link(packages: Path, origin: Path, file: Path) -> None:
