@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -22,7 +24,7 @@ Scalar = bool | int | float | str
 REGISTRIES = (METHODS, PARTS, CONDENSERS, BACKBONES)
 
 
-def tables_of(specs: Iterator[Spec] | tuple[Spec, ...]) -> dict[str, type[Section]]:
+def tables_of(specs: Iterable[Spec]) -> dict[str, type[Section]]:
     """The own tables of some specifications, by their names."""
     return {spec.name: spec.settings for spec in specs if spec.settings is not None}
 
@@ -32,29 +34,30 @@ def installed_tables() -> dict[str, type[Section]]:
     return tables_of(spec for registry in REGISTRIES for spec in registry.usable().values())
 
 
-def settings_in(section: type[Section], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Dotted keys of a table and those below it, in the order in which they are declared."""
+@cache
+def settings_in(section: type[Section], prefix: str = "") -> Mapping[str, FieldInfo]:
+    """The settings of a table and those below it by dotted key, in the order in which they are declared."""
+    found: dict[str, FieldInfo] = {}
     for name, field in section.model_fields.items():
         key = f"{prefix}{name.replace('_', '-')}"
         if isinstance(field.default, Section):
-            yield from settings_in(type(field.default), f"{key}.")
+            found |= settings_in(type(field.default), f"{key}.")
         elif not field.exclude:
-            yield key, field
+            found[key] = field
+    return MappingProxyType(found)
 
 
-def shared_settings() -> dict[str, FieldInfo]:
+def shared_settings() -> Mapping[str, FieldInfo]:
     """Those of every run, by dotted key."""
-    return dict(settings_in(RunSettings))
+    return settings_in(RunSettings)
 
 
 def all_settings() -> dict[str, FieldInfo]:
     """Shared settings and those of everything that is installed, by dotted key."""
-    own = {
-        key: field
-        for name, section in installed_tables().items()
-        for key, field in settings_in(section, f"{name}.")
-    }
-    return {**shared_settings(), **own}
+    found = dict(shared_settings())
+    for name, section in installed_tables().items():
+        found |= settings_in(section, f"{name}.")
+    return found
 
 
 def default_settings() -> dict[str, Scalar]:
@@ -69,12 +72,10 @@ def setting_descriptions() -> dict[str, str]:
 
 def run_defaults(specs: tuple[Spec, ...]) -> dict[str, Scalar]:
     """Dotted keys and unresolved defaults of a run that is made of some specifications."""
-    own = {
-        key: field.default
-        for name, section in tables_of(specs).items()
-        for key, field in settings_in(section, f"{name}.")
-    }
-    return {**{key: field.default for key, field in shared_settings().items()}, **own}
+    found = dict(shared_settings())
+    for name, section in tables_of(specs).items():
+        found |= settings_in(section, f"{name}.")
+    return {key: field.default for key, field in found.items()}
 
 
 def parse_setting(assignment: str) -> tuple[str, Any]:

@@ -120,7 +120,8 @@ class Registry(Generic[S]):
 
     def usable(self) -> dict[str, S]:
         """All that can be used, by name; the others are in `troubles`."""
-        return {name: self.get(name) for name in self.names if name not in self.troubles}
+        troubles = self.troubles
+        return {name: self.get(name) for name in self.names if name not in troubles}
 
     @property
     def troubles(self) -> Mapping[str, str]:

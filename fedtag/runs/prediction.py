@@ -1,4 +1,4 @@
-"""Predicting with a released model for a folder, and saying what came of it."""
+"""Predicting with a released model for a folder."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
-from rich.table import Table
-from rich.text import Text
 
 from fedtag.client.context.site_data import FOLDER_FEATURES
-from fedtag.client.data.text_graph import SPLIT_NAMES, TextGraph
+from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 from fedtag.client.prediction.table import table_batches, table_schema
 from fedtag.client.run.method import method_of as client_method_of
@@ -32,11 +30,9 @@ from fedtag.common.errors import ConfigError, DataError, RunError, WireError
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.stages import OWN, SHARED
 from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
-from fedtag.deploy.terminal.console import results, say
-from fedtag.deploy.terminal.display import display
+from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import check_device
 from fedtag.server.parts.neighbour_generator import method_of
-from fedtag.server.state.progress import percentage
 from fedtag.server.tracking.release import Release, read_release
 from fedtag.server.tracking.run_directory import RunDirectory
 
@@ -69,9 +65,10 @@ def predict(
     name: str | None = None,
     architecture: Path | None = None,
     workspace: Path | None = None,
-    debug: bool = False,
+    out: Path | None = None,
+    progress: Progress = LOGGED,
 ) -> Predicted:
-    """Predictions for every node of a folder; only the cache of encoded texts is written.
+    """Predictions for every node of a folder; beside `out` only the cache of encoded texts is written.
 
     Args:
         run: a run directory, or a folder with model.safetensors and model.json.
@@ -82,14 +79,17 @@ def predict(
         name: of the site in the run, by which large neighbourhoods are sampled; the folder's own where None.
         architecture: file with a site's own; that of the federation where None.
         workspace: of the site in the run, where features lie that others added to; its own nodes alone add where None.
-        debug: show more of the log.
+        out: Parquet file for the predictions; none is written where None.
+        progress: of the work on the folder.
 
     Raises:
         RunError: there is no released model, or it cannot be used.
         DataError: the folder breaks the contract, or the model was made for other classes or features.
-        ConfigError: no such device, a name that a site cannot have, or an architecture or workspace that has no place
-            or is none.
+        ConfigError: `out` cannot be written, no such device, a name that a site cannot have, or an architecture or
+            workspace that has no place or is none.
     """
+    if out is not None:
+        check_out(out, folder)
     check_device(device)
     release = read_release(RunDirectory.open_release(run))
     card, config = release.card, release.config
@@ -107,10 +107,10 @@ def predict(
     if workspace is not None and (config.method != "fedgc" or exchange_settings(config).mode == "off"):
         raise ConfigError("--workspace is for models of fedgc with an exchange of features: leave it out")
     called = name if name is not None else name_of(folder)
-    with tempfile.TemporaryDirectory(prefix="fedtag-") as made, display(debug) as shown:
+    with tempfile.TemporaryDirectory(prefix="fedtag-") as made:
         site = Site(called, folder, Path(made), cache or cache_folder(), device)
         past = None if workspace is None else replace(site, workspace=workspace).state
-        session = opened_site(site, config, shown.work(called), card.classes, past)
+        session = opened_site(site, config, progress.work(called), card.classes, past)
         check_fit(session, card.features, card.dimension)
         dimension = session.data.graph.x.shape[1]
         if dimension != card.dimension:
@@ -120,7 +120,10 @@ def predict(
             method = client_method_of(config)
             prediction = method.predict(released, session.data, session.context, evidence)
         facts = facts_of(release, scoring, session)
-        return Predicted(release, session.data.text_graph, prediction, scoring, facts)
+        predicted = Predicted(release, session.data.text_graph, prediction, scoring, facts)
+    if out is not None:
+        write_predictions(predicted, out)
+    return predicted
 
 
 def read_architecture(file: Path, paths: Sequence[str]) -> Architecture:
@@ -155,8 +158,8 @@ def check_fit(session: OpenedSite, features: str, dimension: int) -> None:
         _ = session.data.text_graph
     except DataError as error:
         problems += error.problems
-    if session.site.folder.is_dir() and (told := misfit(session, features, dimension)):
-        problems.append(told)
+    if session.site.folder.is_dir() and (fault := misfit(session, features, dimension)):
+        problems.append(fault)
     if problems:
         raise DataError(problems)
 
@@ -244,49 +247,3 @@ def write_predictions(predicted: Predicted, out: Path) -> None:
         for batch in table_batches(predicted.data, predicted.prediction, predicted.scoring, schema):
             writer.write_batch(batch)
     write_whole(out, sink.getvalue().to_pybytes())
-
-
-def show_predictions(predicted: Predicted, out: Path) -> None:
-    """A few lines for a person: the model, predicted classes, accuracy where there are labels, the file."""
-    console = results()
-    card, data = predicted.release.card, predicted.data
-    method = predicted.release.config.method
-    say(
-        console,
-        f"model        {method}, round {card.round}, {card.fingerprint[:12]}, path {predicted.scoring}",
-    )
-    say(console, f"nodes        {data.num_nodes:,}, edges {len(data.edges):,}")
-    console.print(class_counts(predicted))
-    if scores := accuracies(predicted):
-        say(console, f"accuracy     {scores}")
-    if predicted.prediction.packs is not None:
-        say(console, "evidence     with quotations: the file stays inside the institution")
-    say(console, f"predictions  {out.absolute()}", "green")
-
-
-def class_counts(predicted: Predicted) -> Table:
-    """Nodes predicted and, where there are labels, labelled as each class."""
-    data, count = predicted.data, len(predicted.data.classes)
-    labelled = bool((data.labels >= 0).any())
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("class")
-    for heading in ("predicted", *(["labelled"] if labelled else [])):
-        table.add_column(heading, justify="right")
-    columns = [np.bincount(predicted.classes, minlength=count)]
-    if labelled:
-        columns.append(np.bincount(data.labels[data.labels >= 0], minlength=count))
-    for place, name in enumerate(data.classes):
-        table.add_row(Text(name), *(f"{column[place]:,}" for column in columns))
-    return table
-
-
-def accuracies(predicted: Predicted) -> str:
-    """Share of right predictions among the labelled nodes of each split, in words; empty without labels."""
-    data = predicted.data
-    right = predicted.classes == data.labels
-    parts = []
-    for code, split in [(3, SPLIT_NAMES[3]), (2, SPLIT_NAMES[2]), (1, SPLIT_NAMES[1]), (0, "other")]:
-        chosen = (data.split == code) & (data.labels >= 0)
-        if chosen.any():
-            parts.append(f"{percentage(float(right[chosen].mean()))} of {int(chosen.sum()):,} {split} nodes")
-    return ", ".join(parts)

@@ -7,20 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
-from fedtag.common.config import (
-    RunConfig,
-    default_settings,
-    flatten,
-    nested,
-    parse_setting,
-    run_defaults,
-    setting_descriptions,
-)
+from fedtag.common.config import RunConfig, flatten, nested, parse_setting, run_defaults
 from fedtag.common.errors import ConfigError
-from fedtag.deploy.terminal.console import results
 
 OWNED = ("resume", "data.sites")
 """Settings that a command decides upon; a file with all settings of an earlier run may hold them."""
@@ -120,16 +108,3 @@ def _impossible(flat: Mapping[str, Any]) -> list[str]:
         except ConfigError as error:
             problems.append(str(error))
     return problems
-
-
-def show_settings() -> None:
-    """Every key with its default and meaning."""
-    meanings = setting_descriptions()
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("setting", no_wrap=True)
-    table.add_column("default", no_wrap=True)
-    table.add_column("meaning", overflow="fold")
-    for key, value in default_settings().items():
-        shown = '""' if value == "" else str(value).lower() if isinstance(value, bool) else str(value)
-        table.add_row(Text(key), Text(shown), Text(meanings[key]))
-    results().print(table)

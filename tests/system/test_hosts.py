@@ -72,7 +72,7 @@ def federation(
     fedtag.write_text(f'#!/bin/sh\nPYTHONPATH={REPOSITORY} exec {sys.executable} -m fedtag.deploy.cli "$@"\n')
     fedtag.chmod(0o755)
     app = write_app(folder / "app")
-    (app / "deploy").mkdir()
+    (app / "deploy" / "systemd").mkdir(parents=True)
     for number, name in enumerate(NAMES):
         rename_classes(write_feature_folder(folder / "graphs" / name, seed=number))
     with Hosts(NAMES, SERVER) as hosts, ProgramGroup(folder) as group:
@@ -81,8 +81,10 @@ def federation(
             (folder / host).mkdir(exist_ok=True)
             (folder / host / "state").mkdir()
         made.shell("server", "coordinator: keys")
-        settings = (REPOSITORY / "deploy" / "flower.toml").read_text(encoding="utf-8")
-        (app / "deploy" / "flower.toml").write_text(settings.replace("/etc/fedtag", str(made.keys.server)))
+        settings = (REPOSITORY / "deploy" / "systemd" / "flower.toml").read_text(encoding="utf-8")
+        (app / "deploy" / "systemd" / "flower.toml").write_text(
+            settings.replace("/etc/fedtag", str(made.keys.server))
+        )
         for name in NAMES:
             text = (REPOSITORY / "deploy" / "systemd" / "node.toml").read_text(encoding="utf-8")
             text = placed(text.replace("hospital-a", name), made.paths(name))

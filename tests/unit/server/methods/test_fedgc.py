@@ -24,6 +24,7 @@ from fedtag.common.methods.fedgc.names import (
     TRAINED,
     UNIT,
 )
+from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.models.parameters import parameters_of
 from fedtag.common.synthetic.gradients import initial_weights
 from fedtag.common.wire.records import Content, Reply
@@ -128,7 +129,7 @@ def test_distances_are_those_before_each_step() -> None:
     before_last, _ = moved(start, whole, 7, shorter)
     generator = torch.Generator().manual_seed(7)
     dim, hidden = start["x"].shape[1], settings.fedgc.hidden
-    weights = initial_weights(settings.fedgc.matching_model, dim, hidden, 3, generator)
+    weights = initial_weights(settings.own(FedGCConfig).matching_model, dim, hidden, 3, generator)
     told: list[float] = []
     for tensors in (start, before_last):
         total = 0.0

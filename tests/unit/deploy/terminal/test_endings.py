@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from fedtag.common.errors import ConfigError, DataError, DeploymentError, QuorumError
 from fedtag.deploy.cli import Commands
 from fedtag.deploy.commands.options import Debug
-from fedtag.deploy.terminal.console import departing_readers
+from fedtag.deploy.terminal.endings import departing_readers
 from fedtag.deploy.terminal.interruption import TerminatedError, terminable
 
 ERRORS: dict[str, tuple[BaseException, int, str]] = {
@@ -81,7 +81,6 @@ def test_sigterm_leaves_contexts_in_order() -> None:
     ("arguments", "stream"),
     [
         (["settings"], "stdout"),
-        (["settings", "--toml"], "stdout"),
         (["--help"], "stdout"),
         (["settings", "--no"], "stderr"),
         (["validate", "/nowhere"], "stderr"),

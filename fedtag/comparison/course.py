@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedtag.client.data.sources import PUBLIC, load_source
@@ -9,34 +11,39 @@ from fedtag.client.run.simulated import SEPARATOR
 from fedtag.common.errors import ConfigError, DataError
 from fedtag.comparison.execution import State, states
 from fedtag.comparison.matrix import matrix_of
-from fedtag.comparison.outcome import (
-    check_home,
-    comparison_of,
-    show_failures,
-    show_outcome,
-    write_outcome,
-    write_study,
-)
-from fedtag.comparison.progress import watched
+from fedtag.comparison.outcome import check_home, comparison_of, write_outcome, write_study
+from fedtag.comparison.progress import MatrixDisplay
 from fedtag.comparison.study import Study
 from fedtag.comparison.workers import Workers, run_here
-from fedtag.deploy.terminal.console import notices, say
-from fedtag.deploy.terminal.interruption import TerminatedError, terminable
 from fedtag.runs.simulation import check_device
+from fedtag.server.comparison.results import Comparison
 from fedtag.server.tracking.durable_files import exclusively
 
 
-def compare(study: Study, home: Path, jobs: int = 1, debug: bool = False) -> bool:
+@dataclass(frozen=True)
+class Compared:
+    """A comparison as far as it has come.
+
+    Args:
+        comparison: the results.
+        home: the folder of all runs and tables.
+        failures: why runs failed, by the names of their cells.
+    """
+
+    comparison: Comparison
+    home: Path
+    failures: Mapping[str, str]
+
+
+def compare(study: Study, home: Path, jobs: int, display: MatrixDisplay, debug: bool = False) -> Compared:
     """Run what is left of a study and write its tables.
 
     Args:
         study: what is compared.
         home: the folder of all its runs; runs of the study that are there are reused or continued.
         jobs: runs at once; from 2 on each has a process with one thread.
-        debug: whether the log tells everything.
-
-    Returns:
-        whether every run has finished.
+        display: shows how the runs go.
+        debug: whether the log says everything.
 
     Raises:
         ConfigError, DataError: before anything runs, if settings or sources are wrong.
@@ -53,33 +60,20 @@ def compare(study: Study, home: Path, jobs: int = 1, debug: bool = False) -> boo
         check_device(device)
     there = states(matrix.cells)
     left = [cell for cell, state in there.items() if state is not State.FINISHED]
-    console = notices()
-    counts = {"row": matrix.study.rows, "data set": matrix.data, "seed": study.seeds, "run": matrix.cells}
-    size = ", ".join(f"{len(of)} {name}{'' if len(of) == 1 else 's'}" for name, of in counts.items())
     home.mkdir(parents=True, exist_ok=True)
-    failures = {}
-    with exclusively(home), terminable():
-        say(console, f"{size}; {len(there) - len(left)} finished before; results go to {home}")
+    with exclusively(home):
         write_study(matrix)
-        try:
-            if left:
-                with watched(left) as watch:
-                    if jobs == 1:
-                        failures = run_here(left, watch, debug)
-                    else:
-                        with Workers(min(jobs, len(left)), debug) as workers:
-                            failures = workers.run(left, watch)
-        except (KeyboardInterrupt, TerminatedError):
-            say(console, "stopped; the same command goes on from here", "yellow")
-            raise
+        with display(matrix, left) as progress:
+            if jobs == 1 or not left:
+                failures = run_here(left, progress, debug)
+            else:
+                with Workers(min(jobs, len(left)), debug) as workers:
+                    failures = workers.run(left, progress)
         if left:
             states(matrix.cells)
         comparison = comparison_of(matrix)
         write_outcome(matrix, comparison)
-    show_outcome(comparison, home)
-    if failures:
-        show_failures({cell.name: reason for cell, reason in failures.items()})
-    return not failures
+    return Compared(comparison, home, {cell.name: reason for cell, reason in failures.items()})
 
 
 def check_sources(study: Study) -> None:
