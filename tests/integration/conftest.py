@@ -24,6 +24,7 @@ from fedtag.client.run.simulated import simulate_sites
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
+from fedtag.common.config.run_config import without_foreign
 from fedtag.common.errors import QuorumError
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.roster import roster_entry
@@ -67,7 +68,7 @@ def federate(
         sites: already there; made from the settings where absent.
         order: in which the sites join.
     """
-    config = RunConfig.from_flat({"device": "cpu", "out": str(out), **settings})
+    config = RunConfig.from_flat(without_foreign({"device": "cpu", "out": str(out), **settings}))
     directory = RunDirectory(out)
     found = tuple(sites) if sites is not None else simulate_sites(config, out / "sites")
     sessions = tuple(SiteRun(site, config) for site in found)
@@ -357,7 +358,8 @@ class Tiny:
             tell, answer, online: see MeddlingGrid.
         """
         waiting = {} if patient else IMPATIENT
-        config = RunConfig.from_flat({**TINY, **waiting, "clients": clients, **(settings or {})})
+        flat = {**TINY, **waiting, "clients": clients, **(settings or {})}
+        config = RunConfig.from_flat(without_foreign(flat))
         place = place or self.new_place()
         roster = place / "roster.toml" if rosters else None
         sites = [

@@ -243,7 +243,7 @@ def test_a_client_without_training_nodes_is_mended_all_the_same(tiny: Tiny) -> N
     assert all(
         not reply.content.section("update") for reply in run.replies("generate") if reply.client == "site-1"
     )
-    assert run.sessions[1].data.graph.num_nodes > run.sessions[1].data.graph.num_nodes
+    assert mended(run.sessions[1]).graph.num_nodes > run.sessions[1].data.graph.num_nodes
 
 
 @pytest.fixture
@@ -305,7 +305,7 @@ def test_a_released_model_predicts_with_its_generator_on_any_folder(plain: Tried
     for name in ("model.safetensors", "model.json"):
         shutil.copy(plain.place / "run" / name, released)
     card = json.loads((released / "model.json").read_text())
-    assert card["train"] == {"neighbour-generator": True, "generator-most": 2, "inductive": False}
+    assert (card["parts"], card["neighbour-generator"]["most"]) == ("neighbour-generator", 2)
     assert plain.summary is not None
     rows = {row["client"]: row for row in plain.lines("clients") if row["round"] == plain.summary.best_round}
     for session in plain.sessions:

@@ -38,6 +38,7 @@ from fedtag.common.methods.fedgc.names import (
 )
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.stages import teaches
+from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import Parameters, load_parameters
 from fedtag.common.synthetic.gradients import initial_weights, logits
@@ -109,7 +110,9 @@ class FedGC(ClientMethod[FedGCConfig]):
 
     def student(self, data: SiteData, context: Context) -> NodeClassifier:
         """The run's backbone, which is trained on the condensed graph."""
-        return super().model(data, context).to(data.device)
+        config, graph = context.config, data.graph
+        model = initial_backbone(config.model, graph.x.shape[1], graph.num_classes, config.seed)
+        return model.to(data.device)
 
     def counted(
         self, path: str, model: NodeClassifier, ready: Prepared, data: SiteData, context: Context
