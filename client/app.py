@@ -28,8 +28,10 @@ def open_site(context: Context) -> SiteRun:
     from fedtag.client.run.site_run import SiteRun
     from fedtag.client.site.site import site_from_node_config
     from fedtag.common.config import RunConfig
+    from fedtag.common.wire.protocol import app_settings
 
-    config = RunConfig.from_flat(context.run_config)
+    settings, _ = app_settings(context.run_config)
+    config = RunConfig.from_flat(settings)
     if "data" in context.node_config:
         return SiteRun(site_from_node_config(context.node_config, config.device), config)
     return SiteRun(simulated_site(context.node_config, config), config)
@@ -41,7 +43,9 @@ def in_this_process(opener: OpenSite) -> CarryOut:
     def carry_out(content: RecordDict, context: Context) -> RecordDict:
         from fedtag.common.wire.codec import decode_instruction, encode
 
-        return encode(opener(context).respond(decode_instruction(content)))
+        # First of all the message says whether this release understands it.
+        instruction = decode_instruction(content)
+        return encode(opener(context).respond(instruction))
 
     return carry_out
 
@@ -57,9 +61,11 @@ def at_the_site(content: RecordDict, context: Context) -> RecordDict:
     if settings.on and "data" in context.node_config:
         from fedtag.client.worker.handover import hand_over
         from fedtag.common.wire.envelope import opened, sealed
+        from fedtag.common.wire.protocol import app_settings
 
         try:
-            return sealed(hand_over(opened(content), settings, context.node_config, context.run_config))
+            record, (run_config, _) = opened(content), app_settings(context.run_config)
+            return sealed(hand_over(record, settings, context.node_config, run_config))
         except WorkerUnavailableError as error:
             told = fields(Event.WITHOUT_WORKER, error=type(error).__name__)
             LOGGER.warning("%s; the message is carried out without a worker", error, extra=told)

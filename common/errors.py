@@ -5,6 +5,7 @@
     ├── DataError          a data folder breaks the contract; carries every problem found
     ├── WeightsError       an encoder or language model is missing or is not the file it claims to be
     ├── WireError          a message does not have the agreed form
+    │   └── VersionError   it is of another protocol, that of another release
     ├── QuorumError        too few clients answered
     ├── ProtocolError      secure summation: a key, a list or a request breaks the protocol
     ├── DivergenceError    local training left the finite numbers
@@ -51,6 +52,10 @@ class WeightsError(FedtagError):
 
 class WireError(FedtagError):
     """A message does not have the agreed schema, keys, shapes, dtype, size or finite values."""
+
+
+class VersionError(WireError):
+    """Two sides have releases of different protocols; its text names versions only."""
 
 
 class QuorumError(FedtagError):

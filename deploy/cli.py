@@ -12,6 +12,7 @@ import click
 import typer
 
 from fedtag.deploy.commands.attacking import privacy_audit
+from fedtag.deploy.commands.bundling import bundle
 from fedtag.deploy.commands.certifying import certificates
 from fedtag.deploy.commands.checking import doctor, list_settings, validate
 from fedtag.deploy.commands.comparing import compare
@@ -28,7 +29,7 @@ from fedtag.deploy.terminal.help import WIDTH, PlainCommand, PlainGroup
 
 PANELS = {
     "For researchers": (simulate, demo, compare, report, methods, list_settings, train_on),
-    "For coordinators": (up, status, certificates, doctor),
+    "For coordinators": (up, bundle, status, certificates, doctor),
     "For institutions": (validate, identity, predict, export),
     "For auditors": (audit, privacy_audit),
 }
@@ -61,9 +62,9 @@ for panel, commands in PANELS.items():
 def versions() -> list[str]:
     """What is installed, a line each."""
     # Only who asks for it waits for it.
-    from importlib import metadata
+    from fedtag.common.wire.protocol import PROTOCOL, installed_release
 
-    return [f"fedtag {metadata.version('fedtag')}"]
+    return [f"fedtag {installed_release()}", f"protocol {PROTOCOL}"]
 
 
 def _show_versions(wanted: bool) -> None:
@@ -76,7 +77,9 @@ def _show_versions(wanted: bool) -> None:
 def fedtag(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_versions, is_eager=True, help="Show the release."),
+        typer.Option(
+            "--version", callback=_show_versions, is_eager=True, help="Show the release and the protocol."
+        ),
     ] = False,
 ) -> None:
     """Federated learning on text-attributed graphs, on Flower."""

@@ -44,8 +44,8 @@ def rewritten(project: str, repository: Path) -> str:
 
 def write_links(target: Path, repository: Path) -> None:
     """A folder `fedtag` whose entries are links into the checkout."""
-    shutil.rmtree(target, ignore_errors=True)
     place = target / "fedtag"
+    shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     for entry in (repository / "fedtag").iterdir():
         if entry.name != "__pycache__":

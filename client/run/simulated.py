@@ -9,10 +9,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from fedtag.client.data.fractions import parse_split
 from fedtag.client.data.partition import partition
 from fedtag.client.data.sites import check_agreement, pooled, prepare_sites
 from fedtag.client.data.sources import load_source
-from fedtag.client.data.splitting import parse_split, resplit
+from fedtag.client.data.splitting import resplit
 from fedtag.client.data.writing import write_folder
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data

@@ -50,7 +50,7 @@ def run_on_flower(run: PreparedRun, engine: FlowerEngine, progress: Progress) ->
     # The ServerApp finds the folder made and its settings written: it goes on from round 0 at the earliest.
     config = run.config.model_copy(update={"resume": True})
     with tempfile.TemporaryDirectory(prefix="fedtag-", ignore_cleanup_errors=True) as scratch:
-        app, home = write_app(Path(scratch) / "app"), Path(scratch) / "home"
+        app, home = write_app(Path(scratch) / "app", config.to_flat()), Path(scratch) / "home"
         try:
             with federation(engine, app, home, run.sites, config) as started:
 

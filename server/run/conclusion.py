@@ -6,12 +6,13 @@ import contextlib
 import platform
 import resource
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
 from fedtag.common.config import RunConfig
 from fedtag.common.models.parameters import fingerprint
+from fedtag.common.wire.protocol import installed_release
 from fedtag.server.exchange.ledger import Traffic
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.method import ServerMethod
@@ -100,7 +101,11 @@ def summarise(rows: list[RoundRow], config: RunConfig, standing: Standing, closi
         seconds=sum(seconds),
         seconds_per_round=statistics.median(seconds) if seconds else None,
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        versions={"python": platform.python_version(), **installed_versions(PACKAGES)},
+        versions={
+            "python": platform.python_version(),
+            **installed_versions(PACKAGES),
+            **releases(standing.releases),
+        },
     )
 
 
@@ -127,6 +132,13 @@ def installed_versions(packages: Sequence[str]) -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
+
+
+def releases(told: Mapping[str, str]) -> dict[str, str]:
+    """The server's release, and that of each client that has another one."""
+    own = installed_release()
+    others = {f"fedtag at {client}": found for client, found in sorted(told.items()) if found != own}
+    return {"fedtag": own, **others}
 
 
 def weights_lag(config: RunConfig) -> int | None:

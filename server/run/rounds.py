@@ -20,6 +20,7 @@ from fedtag.common.logs import Event, fields
 from fedtag.common.numerics.noise import entropy_generator
 from fedtag.common.settings.sections import ExchangeConfig
 from fedtag.common.wire.codec import decode_reply, encode, pack, pack_all
+from fedtag.common.wire.envelope import release_of
 from fedtag.common.wire.records import Content, Instruction, prefixed
 from fedtag.server.exchange.ledger import Exchanged, client_rows, pool_scores, training_row, with_scores
 from fedtag.server.exchange.participation import CLOSE, SCORE, SCORING_PHASES
@@ -126,6 +127,7 @@ class Exchange:
         try:
             reply = decode_reply(message.content, self.config.max_message_mb * 2**20)
             check_origin(reply, instruction)
+            result.releases[node] = release_of(message.content)
         except WireError as error:
             result.failures[node] = str(error)
             return

@@ -193,7 +193,7 @@ def test_messages_hold_nothing_that_is_not_decoded(run: Federated) -> None:
         header = str(content["header"]["json"])
         assert parcel.size - len(blob) - len(header.encode()) < OVERHEAD
         assert set(content) <= {"header", TENSORS}
-        assert set(content["header"]) == {"schema", "json"}
+        assert set(content["header"]) == {"protocol", "release", "json"}
         if blob:
             (length,) = struct.unpack("<Q", blob[:8])
             names = json.loads(blob[8 : 8 + length])

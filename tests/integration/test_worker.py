@@ -32,6 +32,7 @@ from fedtag.client.worker.place import Place, place_of
 from fedtag.client.worker.settings import WorkerSettings
 from fedtag.common.config import RunConfig
 from fedtag.common.wire.envelope import opened, sealed
+from fedtag.common.wire.protocol import app_versions
 from fedtag.common.wire.serialisation import instruction_of, serialised
 from fedtag.common.wire.serialised import Serialised
 from fedtag.runs.grid import InProcessGrid
@@ -159,7 +160,7 @@ def test_a_run_through_workers_equals_one_in_this_process(
                     node_id=node,
                     node_config={key: str(value) for key, value in told.items()},
                     state=RecordDict(),
-                    run_config=config.to_flat(),
+                    run_config={**app_versions(), **config.to_flat()},
                 )
         directory = RunDirectory(tmp_path / kind)
         try:
@@ -185,7 +186,8 @@ class Silent:
 
 
 def test_two_processes_at_once_start_one_worker_and_import_little(site: AtSite) -> None:
-    told = json.dumps({"node": site.node, "run": site.run, "header": instruction().header})
+    run = {**app_versions(), **site.run}
+    told = json.dumps({"node": site.node, "run": run, "header": instruction().header})
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", ONE_MESSAGE],
@@ -333,7 +335,8 @@ def test_without_a_worker_the_message_is_carried_out_here(
     expected = site.in_process(instruction()).tensors
 
     def tensors(node: dict[str, Any]) -> bytes:
-        context = Context(run_id=1, node_id=1, node_config=node, state=RecordDict(), run_config=site.run)
+        run = {**app_versions(), **site.run}
+        context = Context(run_id=1, node_id=1, node_config=node, state=RecordDict(), run_config=run)
         found = opened(at_the_site(sealed(instruction()), context)).tensors
         assert found is not None
         return found

@@ -19,6 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 COMMANDS = (
     "simulate",
     "up",
+    "bundle",
     "status",
     "compare",
     "validate",
