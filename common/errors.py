@@ -76,3 +76,19 @@ class RunError(FedtagError):
 
 class DeploymentError(FedtagError):
     """A Flower process did not start, or the run that it carried failed."""
+
+
+def sentences(error: Exception, debug: bool) -> list[str]:
+    """An error as a person reads it, a line each; `debug` leaves out how to learn more."""
+    if isinstance(error, DataError):
+        return list(error.problems)
+    if isinstance(error, ConfigError):
+        return str(error).splitlines()
+    if isinstance(error, FedtagError):
+        return [str(error)]
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return [f"{where}{error.strerror or error}; check the path, its permissions and the disk"]
+    reason = " ".join(str(error).split())[:200]
+    hint = "" if debug else "; run again with --debug to see where"
+    return [f"unexpected {type(error).__name__}: {reason}{hint}"]

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 import torch
+from torch import nn
+
+M = TypeVar("M", bound=nn.Module)
 
 
 def derive_seed(seed: int, *purpose: str | int) -> int:
@@ -31,3 +36,10 @@ def torch_generator(seed: int, *purpose: str | int, device: torch.device | str =
 def numpy_generator(seed: int, *purpose: str | int) -> np.random.Generator:
     """A NumPy generator seeded by `derive_seed`."""
     return np.random.default_rng(derive_seed(seed, *purpose))
+
+
+def seeded(build: Callable[[], M], seed: int) -> M:
+    """Build a module whose initial values depend on `seed` alone, leaving the global generator as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return build()

@@ -4,86 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
-from fedtag.client.condense.core.of_round import core_links, core_of_round
-from fedtag.client.condense.core.prior import EvidencePrior
-from fedtag.client.condense.synthetic.choice import smoothed
 from fedtag.client.condense.synthetic.keeping import condensed_graph
-from fedtag.client.condense.synthetic.leak import single_rows
-from fedtag.client.context.session import Session
-from fedtag.client.train.classifier import local_examples
-from fedtag.client.train.examples import Examples, label_weights
-from fedtag.common.graph import normalised_adjacency
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.train.examples import Examples
+from fedtag.common.condensers.spec import CONDENSERS, NONE
 from fedtag.common.models.classifier import NodeClassifier
-from fedtag.common.settings.methods import ROUND_CORE
+from fedtag.common.settings.registry import resolved
 
 
 def training_examples(
-    session: Session, model: NodeClassifier, round_number: int
+    model: NodeClassifier, data: SiteData, context: RunContext[Any]
 ) -> tuple[Examples, dict[str, Any]]:
     """The examples of a round, and what the server is told of them; without a condenser that is nothing.
 
     Args:
-        session: of the client, while it responds.
         model: the received one.
-        round_number: from 1.
+        data: of the client.
+        context: of the round.
     """
-    name = session.config.condenser.name
-    if name == "none":
-        return local_examples(session), {}
-    if name == ROUND_CORE:
-        examples, told = core_examples(session, model, round_number)
+    name = context.config.condenser.name
+    if name == NONE:
+        return Examples.of_graph(data.training.graph, data.training.adjacency), {}
+    spec = CONDENSERS.get(name)
+    if spec.every_round:
+        examples, reported = resolved(spec.condensed)(model, data, context)
     else:
-        condensed, told = condensed_graph(session)
+        condensed, reported = condensed_graph(data, context)
         examples = Examples.of_condensed(condensed)
-    return examples, {"condensation": told}
-
-
-@torch.no_grad()
-def core_examples(
-    session: Session, model: NodeClassifier, round_number: int
-) -> tuple[Examples, dict[str, Any]]:
-    """DANCE's core without its fusion: real nodes with their own features, linked anew.
-
-    Self-expression compares features propagated over two hops of the training graph. The fused features of DANCE have
-    propagated ones in them; raw ones (a few words each) of nodes of the same class often have nothing in common. They
-    choose links only: the model reads raw features, as it does where it is scored. Without selected chunks there is
-    no evidence that two nodes belong together, so the prior is 0 for all pairs: candidates come by similarity alone,
-    and all links pay the same price.
-
-    As in DANCE, true labels weigh 1 and pseudo-labels `dance.pseudo-label-weight`, 0 by default: such nodes then only
-    pass features on. A core without a training node is not trained on.
-
-    Args:
-        session: of the client, while it responds.
-        model: the received one.
-        round_number: from 1.
-
-    Returns:
-        the examples; and `core` and `nodes`, its number of nodes and that of the original, `copied` and `close` of
-        `leak`, `links`, the entries of the propagation matrix, and `fell_back`, whether similarity made the links.
-    """
-    graph, settings = session.training_graph, session.config.dance
-    with session.timed("condense"):
-        z, logits = model.hidden_and_logits(graph.x, session.training_adjacency)
-        core = core_of_round(session, z, logits, round_number)
-        nodes, trained = core.nodes, graph.train_mask[core.nodes]
-        weight = label_weights(core.labels, trained, settings.pseudo_label_weight) * trained.any()
-        adjacency, fell_back = normalised_adjacency(graph.edge_index[:, :0], nodes.numel()), False
-        if bool(trained.any()):
-            views = session.kept("smoothed features", lambda: smoothed(graph))[nodes]
-            prior = EvidencePrior.without_evidence(nodes.numel(), views)
-            adjacency, fell_back = core_links(settings, graph, nodes, views, prior)
-        own = graph.x[: session.sizes["nodes"]]
-        single = session.kept("single rows", lambda: single_rows(own))
-        told = {
-            "core": nodes.numel(),
-            "nodes": own.shape[0],
-            "copied": float(nodes.numel() > 0),
-            # Nearer to a real node than another is what a copy is unless that node has a twin.
-            "close": float(single[nodes].double().mean()) if nodes.numel() else 0.0,
-            "links": adjacency.edge_index.shape[1],
-            "fell_back": fell_back,
-        }
-    return Examples(graph.x[nodes], adjacency, core.labels, weight > 0, weight), told
+    return examples, {"condensation": reported}

@@ -15,7 +15,8 @@ from fedtag.client.site.state import StateStore
 from fedtag.common.errors import ProtocolError, WireError
 from fedtag.common.secure.canonical import canonical
 from fedtag.common.secure.identity import Identity, PublicIdentity
-from fedtag.common.secure.letters import PEERS, STAMP_BYTES, Stamp, letter_stamp, opened_letter, sealed_letter
+from fedtag.common.secure.letters import STAMP_BYTES, Stamp, letter_stamp, opened_letter, sealed_letter
+from fedtag.common.secure.names import PEERS
 from fedtag.common.secure.phases import SHARES
 from fedtag.common.secure.roster import read_roster
 from fedtag.common.wire.records import Content, Instruction, Letter
@@ -25,7 +26,7 @@ LOGGER = logging.getLogger("fedtag")
 READ = "read"
 
 
-class Mailbox:
+class Messages:
     """The letters of one exchange.
 
     Args:

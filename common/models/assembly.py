@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from fedtag.common.models.backbone import Backbone
-from fedtag.common.models.parameters import seeded
-from fedtag.common.randomness import derive_seed
-from fedtag.common.settings.sections import ModelConfig
+from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.models.spec import BACKBONES
+from fedtag.common.randomness import derive_seed, seeded
+from fedtag.common.settings.registry import resolved
+from fedtag.common.settings.sections import ModelConfig, Section
 
 
-def initial_backbone(config: ModelConfig, dimension: int, classes: int, seed: int) -> Backbone:
-    """The backbone of a run with its initial values.
+def backbone(
+    model: ModelConfig, dimension: int, classes: int, table: Section | None = None, skip: bool = False
+) -> NodeClassifier:
+    """The backbone that settings name, with values that are drawn now.
 
     Args:
-        config: family, width, depth, dropout.
+        model: family, width, depth, dropout.
         dimension: of the node features.
         classes: number of classes.
-        seed: of the run.
+        table: the backbone's own settings, if it has any.
+        skip: add a linear map of the input to the logits.
     """
-    return seeded(
-        lambda: Backbone(config.backbone, dimension, config.hidden, classes, config.layers, config.dropout),
-        derive_seed(seed, "initial model"),
-    )
+    spec = BACKBONES.get(model.backbone)
+    built: NodeClassifier = resolved(spec.build)(dimension, model.hidden, classes, model, table, skip)
+    return built
+
+
+def initial_backbone(
+    model: ModelConfig, dimension: int, classes: int, seed: int, table: Section | None = None
+) -> NodeClassifier:
+    """The backbone of a run with its initial values; arguments as of `backbone`, and the seed of the run."""
+    return seeded(lambda: backbone(model, dimension, classes, table), derive_seed(seed, "initial model"))

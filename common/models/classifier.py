@@ -31,3 +31,9 @@ class NodeClassifier(nn.Module, ABC):
     ) -> Float[Tensor, "nodes classes"]:
         """The logits alone."""
         return self.hidden_and_logits(x, adjacency, generator)[1]
+
+    def embedding(
+        self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency
+    ) -> Float[Tensor, "nodes hidden"]:
+        """What tells nodes apart early in the model, without dropout."""
+        return self.hidden_and_logits(x, adjacency)[0]

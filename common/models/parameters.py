@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
-import torch
 from torch import Tensor, nn
 
 from fedtag.common.errors import WireError
 from fedtag.common.models.supernet.logits import is_architecture
 
 Parameters = dict[str, Tensor]
-M = TypeVar("M", bound=nn.Module)
-
-
-def seeded(build: Callable[[], M], seed: int) -> M:
-    """Build a module whose initial values depend on `seed` alone, leaving the global generator as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        return build()
 
 
 def parameters_of(model: nn.Module) -> Parameters:
@@ -55,7 +45,7 @@ def difference(after: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> Par
 def moved_by_steps(name: str) -> bool:
     """Whether the local optimiser's steps move a tensor, so that FedNova divides its update by their number.
 
-    An architecture has an optimiser of its own, and its logits are averaged as they are (DA-DFGAS, Eq. 11).
+    An architecture has an optimiser of its own, and its logits are averaged as they are (Liu et al., Eq. 11).
     """
     return not is_architecture(name)
 

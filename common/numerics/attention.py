@@ -1,4 +1,7 @@
-"""Sparse attention over ragged candidate sets under a hard budget (DANCE, Eq. 6 and 8)."""
+"""Sparse attention over ragged candidate sets under a hard budget.
+
+Chen et al., Neighbor-gated Condensation, Eq. 6 and 8.
+"""
 
 from __future__ import annotations
 

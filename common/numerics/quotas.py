@@ -1,4 +1,4 @@
-"""How many core nodes each class gets (DANCE, Alg. 2)."""
+"""How many core nodes each class gets (Chen et al., Neighbor-gated Condensation, Alg. 2)."""
 
 from __future__ import annotations
 

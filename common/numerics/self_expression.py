@@ -1,4 +1,7 @@
-"""Sparse self-expression: each row as a sparse combination of others (DANCE, Eq. 13; FedC4, Eq. 15)."""
+"""Sparse self-expression: each row as a sparse combination of others.
+
+Chen et al., Neighbor-gated Condensation, Eq. 13; Chen et al., Client-Client Collaboration, Eq. 15.
+"""
 
 from __future__ import annotations
 

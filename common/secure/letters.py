@@ -16,15 +16,6 @@ from fedtag.common.wire.records import Content, Letter, Reply
 from fedtag.common.wire.serialisation import reply_of, serialised
 from fedtag.common.wire.serialised import Serialised
 
-PEERS = "peers"
-"""Under this name the server tells clients the public keys of all of them."""
-
-UNOPENED = "unopened"
-"""Under this name a client tells whose letters it could not open."""
-
-SHOWN = "shown"
-"""Under this name a client tells how many records each of its letters holds, by kind and recipient."""
-
 _STAMP = struct.Struct(">QQ")
 STAMP_BYTES = _STAMP.size
 """At the front of a letter; among letters of one run their order is that of writing."""

@@ -18,8 +18,6 @@ from fedtag.common.numerics.scores import CALIBRATION_BINS
 MASKED = "masked"
 VECTOR = "vector"
 """The upload travels as the tensor "masked/vector", int64."""
-UNREAD = "unread"
-"""Beside it stand the members whose letters a client could not read when it joined a block, if there are any."""
 
 SUBSETS = ("val", "test")
 SIZES = ("nodes", "train_nodes", "val_nodes", "test_nodes")

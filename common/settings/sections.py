@@ -62,9 +62,7 @@ class TextConfig(Section):
 class ModelConfig(Section):
     """The backbone."""
 
-    backbone: Literal["gcn", "sage", "gat", "tagcn", "mlp"] = Field(
-        "gcn", description="family of convolutions"
-    )
+    backbone: str = Field("gcn", description="family of convolutions; `fedtag methods` lists all")
     hidden: Annotated[int, Field(ge=1, le=8192)] = Field(64, description="width of hidden layers")
     layers: Annotated[int, Field(ge=2, le=8)] = Field(2, description="number of layers")
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
@@ -76,21 +74,21 @@ class TrainConfig(Section):
     """Local training."""
 
     epochs: Annotated[int, Field(ge=0, le=10**9)] = Field(
-        0, description="local epochs a round; 0: the method's own, 3, da_dfgas 10"
+        0, description="local epochs a round; 0: the method's own, mostly 3"
     )
     optimizer: Literal["default", "adam", "sgd"] = Field(
-        "default", description="fresh in every round; default: adam, da_dfgas sgd"
+        "default", description="fresh in every round; default: the method's own, mostly adam"
     )
-    learning_rate: NonNegative = Field(0.0, description="step size; 0: the method's own, 0.01, da_dfgas 0.1")
+    learning_rate: NonNegative = Field(0.0, description="step size; 0: the method's own, mostly 0.01")
     schedule: Literal["default", "constant", "cosine"] = Field(
-        "default", description="of the step size over the run; default: constant, da_dfgas cosine"
+        "default", description="of the step size over the run; default: the method's own, mostly constant"
     )
     final_rate: Fraction = Field(0.1, description="share of the step size left in the last round of cosine")
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="momentum of sgd")
     weight_decay: NonNegative = Field(5e-4, description="L2 penalty of the optimiser")
     prox_mu: Annotated[float, Field(ge=METHODS_DEFAULT)] = Field(
         METHODS_DEFAULT,
-        description="FedProx: weight of half the squared distance to the start; -1: the method's own, 0, da_dfgas 0.01",
+        description="weight of half the squared distance to the start; -1: the method's own, mostly 0",
     )
     client_fraction: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="clients a round")
     accuracy_threshold: Fraction = Field(
@@ -101,20 +99,6 @@ class TrainConfig(Section):
         0, description="most further local epochs of a client under the threshold"
     )
     inductive: bool = Field(False, description="hide test nodes and their edges during training")
-    neighbour_generator: bool = Field(
-        False,
-        description="clients mend their graphs with neighbours of a generator trained together before (FedSage+)",
-    )
-    generator_rounds: Annotated[int, Field(ge=1, le=1000)] = Field(
-        20, description="exchanges, all in round 1, in which the generator is trained"
-    )
-    generator_hidden: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.2,
-        description="share of the nodes that are hidden while it is trained, so that what is missing is known",
-    )
-    generator_most: Annotated[int, Field(ge=1, le=5)] = Field(
-        5, description="most neighbours that are generated for a node"
-    )
 
     @field_validator("prox_mu")
     @classmethod
@@ -129,11 +113,11 @@ class AggregationConfig(Section):
 
     weights: Literal["default", "samples", "uniform", "distribution-aware"] = Field(
         "default",
-        description="client weights: by training nodes, equal, or by DA-DFGAS Eq. 5-10; default: samples, "
-        "da_dfgas distribution-aware",
+        description="client weights: by training nodes, equal, or by how well their data and models represent all; "
+        "default: the method's own, mostly samples",
     )
     similarity_scale: Positive = Field(
-        1.0, description="how fast distribution-aware weights fall with the distance from all (tau of Eq. 9)"
+        1.0, description="how fast distribution-aware weights fall with the distance from all "
     )
     statistics: Literal["current", "previous"] = Field(
         "current",
@@ -141,7 +125,7 @@ class AggregationConfig(Section):
     )
     normalise: Literal["default", "none", "fednova"] = Field(
         "default",
-        description="fednova divides updates by their effective steps; default: none, da_dfgas fednova",
+        description="fednova divides updates by their effective steps; default: the method's own, mostly none",
     )
     rule: Literal["mean", "median", "trimmed-mean", "krum", "multi-krum", "bulyan"] = Field(
         "mean", description="how updates are combined; all but mean are robust and weigh clients equally"
@@ -199,3 +183,59 @@ class EvaluationConfig(Section):
 
     every: Count = Field(1, description="rounds between two evaluations")
     local: bool = Field(True, description="also score the locally trained model, in columns of its own")
+
+
+class CondenserConfig(Section):
+    """Condensation of a client's graph into a few labelled nodes."""
+
+    name: str = Field(
+        "none",
+        description="what clients train on instead of their graph; none: the graph itself, or the method's own choice; "
+        "`fedtag methods` lists all",
+    )
+    matching_model: Literal["gcn", "sgc"] = Field(
+        "gcn",
+        description="model whose gradients are matched: of two layers, or its linear form",
+    )
+    hidden: Annotated[int, Field(ge=1, le=8192)] = Field(64, description="width of the matching model")
+    distance: Literal["cosine", "squared"] = Field(
+        "cosine", description="between gradients: one minus the cosine of columns, or squared error"
+    )
+    outer_loops: Count = Field(60, description="fresh matching models")
+    inner_loops: Count = Field(10, description="points of a model's training where gradients are matched")
+    model_steps: Count = Field(5, description="steps of the model on the condensed graph between two points")
+    model_rate: Positive = Field(0.01, description="step size of matching models")
+    weight_decay: NonNegative = Field(5e-4, description="L2 penalty of models that are trained")
+    feature_steps: Count = Field(10, description="feature steps before the turn of the adjacency")
+    adjacency_steps: Count = Field(5, description="adjacency steps before the turn of the features")
+    feature_rate: Positive = Field(
+        0.1, description="step size of condensed features, in standard deviations of the real ones"
+    )
+    adjacency_rate: Positive = Field(0.01, description="step size of the adjacency's network")
+    threshold: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.1, description="delta: learned links of at most this weight are dropped"
+    )
+    class_budget: Count = Field(256, description="most training nodes of a class in one match")
+    neighbours: Count = Field(20, description="most neighbours of a node, at either hop, in one match")
+    validate_every: Count = Field(5, description="outer loops between two scores on validation nodes")
+    patience: Count = Field(6, description="scores without a new best one after which condensation ends")
+    validation_steps: Count = Field(100, description="steps of the model that is scored on validation nodes")
+    experts: Count = Field(5, description="of trajectories: models trained on the real graph")
+    expert_steps: Count = Field(200, description="of trajectories: steps of an expert")
+    expert_rate: Positive = Field(
+        0.5, description="of trajectories: step size of experts, over the mean square of propagated features"
+    )
+    expert_span: Count = Field(
+        20, description="of trajectories: steps of an expert that a student takes after it"
+    )
+
+
+class SummariesConfig(Section):
+    """Summaries of evidence by an on-device language model."""
+
+    limit: Annotated[int, Field(ge=0)] = Field(
+        0,
+        description="most summaries a site writes for the auditor, for each model that may be released; 0 is off",
+    )
+    model: str = Field("bundled", description="bundled, a Hugging Face id, or a path")
+    batch: Count = Field(8, description="prompts generated at once")

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedtag.common.models.parameters import seeded
+from fedtag.common.randomness import seeded
 
 INITIAL_LOGIT = -2.0
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fedtag.client.run.simulated import SEPARATOR
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
-from fedtag.comparison.study import FULL_DATA, RowTable, Study, reference_row
+from fedtag.comparison.study import FULL_DATA, RowTable, Study, reference_row, row_settings
 from fedtag.runs.settings import resolve
 from fedtag.runs.simulation import data_name, folder_name, with_absolute_sources
 
@@ -29,7 +29,8 @@ class Cell:
     row: str
     data: str
     seed: int
-    config: RunConfig
+    # Its place in the matrix tells a cell from all others.
+    config: RunConfig = field(hash=False)
 
     @property
     def path(self) -> Path:
@@ -84,7 +85,7 @@ def matrix_of(study: Study, home: Path) -> Matrix:
                 out = home / RUNS / row_folder / data_folder / f"seed-{seed}"
                 own = {"data.source": source, "seed": seed, "out": str(out)}
                 try:
-                    config = resolve({**common_settings(study, source), **row.settings, **own})
+                    config = resolve({**row_settings(common_settings(study, source), row), **own})
                     cells.append(Cell(row.name, data, seed, with_absolute_sources(config)))
                 except ConfigError as error:
                     problems |= dict.fromkeys(f"row '{row.name}': {line}" for line in str(error).splitlines())
@@ -109,13 +110,13 @@ def reference_rows(study: Study) -> list[RowTable]:
 def digest(study: Study, row: RowTable) -> str:
     """Equal for rows that give the same results; empty where the settings are wrong."""
     try:
-        return RunConfig.from_flat({**study.settings, **row.settings}).digest()
+        return RunConfig.from_flat(row_settings(study.settings, row)).digest()
     except ConfigError:
         return ""
 
 
 def baseline_of(study: Study) -> str:
-    """The name of the baseline: as the study says, else full-data FedAvg, else the first row.
+    """The name of the baseline: as the study says, else that of all of a client's data, else the first row.
 
     Raises:
         ConfigError: no row has that name.

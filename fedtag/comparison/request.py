@@ -11,6 +11,7 @@ from fedtag.comparison.study import (
     FULL_DATA,
     MOST_SEEDS,
     RESERVED,
+    ROWS,
     Study,
     checked_study,
     left_out,
@@ -19,7 +20,6 @@ from fedtag.comparison.study import (
 )
 from fedtag.runs.settings import collect, read_settings
 
-METHODS = ("dance",)
 TITLE = "Comparison of methods"
 
 
@@ -56,7 +56,7 @@ def requested(
     if study is not None:
         found = read_study(study)
     else:
-        names = split(methods) if methods is not None else list(METHODS)
+        names = split(methods) if methods is not None else list(ROWS)
         found = study_of_methods(names, [number(text) for text in split(ratios or "")], TITLE)
     given, problems = collect(None, options, assignments)
     problems += [

@@ -9,20 +9,23 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from fedtag.common.condensers.spec import NONE
 from fedtag.common.config import default_settings, flatten
+from fedtag.common.config.run_config import without_foreign
 from fedtag.common.errors import ConfigError
-from fedtag.server.methods.registry import server_method
+from fedtag.common.methods.spec import METHODS
+from fedtag.common.parts.spec import PARTS
 
-STUDIES = Path(__file__).resolve().parents[1] / "runs"
-REFERENCES = {
-    "isolated": "isolated",
-    "centralised": "centralised",
-    "fedavg": "FedAvg (full data)",
-}
+STUDIES = Path(__file__).with_name("studies")
+_REFERENCES = tomllib.loads(Path(__file__).with_name("references.toml").read_text(encoding="utf-8"))
+REFERENCES: Mapping[str, str] = _REFERENCES["names"]
 """Methods that every comparison has, and the names of their rows."""
-FULL_DATA = "fedavg"
-OF_ROWS = ("aggregation.", "privacy.")
-"""Tables whose settings mean nothing to some references, or would make them something else than references."""
+FULL_DATA: str = _REFERENCES["full-data"]
+ROWS: tuple[str, ...] = tuple(_REFERENCES["rows"])
+"""Methods of a comparison where nobody names any."""
+OF_ROWS = ("aggregation", "privacy")
+"""Tables whose settings mean nothing to some references, or would make them something else than references; so do parts
+and their tables."""
 OF_ALL = ("aggregation.average-decay",)
 """Settings of these tables that all methods have."""
 RESERVED = ("seed", "out", "resume", "data.source", "data.sites")
@@ -72,7 +75,7 @@ class Study(Table):
         settings: of all rows.
         rows: besides the references.
         references: methods with their default row; those that a row repeats are left out.
-        baseline: the row with which the others are compared; full-data FedAvg where it is empty.
+        baseline: the row with which the others are compared; that of all of a client's data where it is empty.
         axis: a setting; the plot then shows lines along it for the rows that set it.
     """
 
@@ -145,8 +148,20 @@ def left_out(shared: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: defaults[key]
         for key, value in shared.items()
-        if key.startswith(OF_ROWS) and key not in OF_ALL and key in defaults and value != defaults[key]
+        if _of_rows(key) and key in defaults and value != defaults[key]
     }
+
+
+def _of_rows(key: str) -> bool:
+    table = key.partition(".")[0]
+    return (table in OF_ROWS and key not in OF_ALL) or key == "parts" or table in PARTS
+
+
+def row_settings(shared: Mapping[str, Any], row: RowTable) -> dict[str, Any]:
+    """The settings of a row: shared ones, without those of methods and parts that it is not made of, and its own."""
+    flat = {**shared, **row.settings}
+    fitting = without_foreign(flat)
+    return {**{key: value for key, value in shared.items() if key in fitting}, **row.settings}
 
 
 def reference_row(method: str, shared: Mapping[str, Any]) -> RowTable:
@@ -207,7 +222,7 @@ def study_of_methods(methods: Sequence[str], ratios: Sequence[float], title: str
     for method in methods:
         if method in REFERENCES:
             continue
-        if ratios and server_method(method).condenses:
+        if ratios and _condenses(method):
             rows += [
                 {"name": f"{method} {100 * ratio:g}%", "settings": {"method": method, "ratio": ratio}}
                 for ratio in ratios
@@ -215,6 +230,12 @@ def study_of_methods(methods: Sequence[str], ratios: Sequence[float], title: str
         else:
             rows.append({"name": method, "settings": {"method": method}})
     return checked_study({"title": title, "rows": rows}, "--methods")
+
+
+def _condenses(method: str) -> bool:
+    """Whether a method's clients train on condensed graphs where nobody says on which."""
+    spec = METHODS.get(method)
+    return spec.traits.condensed == "own" or spec.defaults.get("condenser.name", NONE) != NONE
 
 
 def checked_study(content: Mapping[str, Any], where: str) -> Study:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import pkgutil
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-from rich.table import Table
-from rich.text import Text
-
-from fedtag.common.config import RunConfig, default_settings, flatten, parse_setting, setting_descriptions
+from fedtag.common.config import RunConfig, flatten, nested, parse_setting, run_defaults
+from fedtag.common.config.run_config import completed_settings
 from fedtag.common.errors import ConfigError
 from fedtag.common.wire.protocol import app_versions
-from fedtag.deploy.terminal.console import results
 
 OWNED = ("resume", "data.sites")
 """Settings that a command decides upon; a file with all settings of an earlier run may hold them."""
@@ -44,7 +39,7 @@ def given_settings(
     """
     given, config = _gathered(file, options, assignments)
     resolved = config.to_flat()
-    return {key: resolved[key] for key in given}
+    return {key: resolved[key] for key in completed_settings(given) if key in resolved}
 
 
 def _gathered(
@@ -116,33 +111,22 @@ def read_settings(file: Path) -> dict[str, Any]:
     return flat
 
 
-def method_names() -> tuple[str, ...]:
-    """The methods that have a module on both sides."""
-    import fedtag.client.methods
-    import fedtag.server.methods
-
-    sides = [
-        {module.name for module in pkgutil.iter_modules(package.__path__)}
-        for package in (fedtag.client.methods, fedtag.server.methods)
-    ]
-    return tuple(sorted((sides[0] & sides[1]) - {"registry"}))
-
-
-def config_block() -> str:
-    """The `[tool.flwr.app.config]` part of pyproject.toml: the versions, and every key with its default."""
-    return tomli_w.dumps({"tool": {"flwr": {"app": {"config": app_config({})}}}})
+def nested_defaults() -> dict[str, Any]:
+    """The unresolved defaults of a run as tables."""
+    return nested(run_defaults(RunConfig().specs))
 
 
 def app_config(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The run configuration of an app as tables: its versions, and settings as they were given or left unset."""
-    nested: dict[str, Any] = {}
-    for key, value in {**app_versions(), **default_settings(), **given}.items():
-        *sections, name = key.split(".")
-        table = nested
-        for section in sections:
-            table = table.setdefault(section, {})
-        table[name] = value
-    return nested
+    """The run configuration of an app as tables: its versions, and settings as they were given or left unset.
+
+    Args:
+        given: dotted keys; they say what the run is made of, whose settings alone the app has.
+
+    Raises:
+        ConfigError: they are no settings of a run.
+    """
+    specs, completed = RunConfig.from_flat(given).specs, completed_settings(given)
+    return nested({**app_versions(), **run_defaults(specs), **completed})
 
 
 def _impossible(flat: Mapping[str, Any]) -> list[str]:
@@ -150,25 +134,10 @@ def _impossible(flat: Mapping[str, Any]) -> list[str]:
     from fedtag.client.data.fractions import parse_split
 
     problems = []
-    method, split = flat.get("method"), flat.get("data.split")
-    if isinstance(method, str) and method not in method_names():
-        problems.append(f"method '{method}' is unknown; use one of {', '.join(method_names())}.")
+    split = flat.get("data.split")
     if isinstance(split, str):
         try:
             parse_split(split)
         except ConfigError as error:
             problems.append(str(error))
     return problems
-
-
-def show_settings() -> None:
-    """Every key with its default and meaning."""
-    meanings = setting_descriptions()
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("setting", no_wrap=True)
-    table.add_column("default", no_wrap=True)
-    table.add_column("meaning", overflow="fold")
-    for key, value in default_settings().items():
-        shown = '""' if value == "" else str(value).lower() if isinstance(value, bool) else str(value)
-        table.add_row(Text(key), Text(shown), Text(meanings[key]))
-    results().print(table)

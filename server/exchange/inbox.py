@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fedtag.common.config import RunConfig
 from fedtag.common.errors import WireError
 from fedtag.common.models.parameters import fingerprint
+from fedtag.common.parts.spec import declared_records
 from fedtag.common.secure.phases import KEYS, PROTOCOL
 from fedtag.common.wire.records import Reply
 from fedtag.server.exchange.introductions import disagreement, majority, parse_introduction
 from fedtag.server.exchange.messages import check_letters
 from fedtag.server.exchange.participation import SCORE
 from fedtag.server.exchange.screening import check_content, check_norm
-from fedtag.server.methods.registry import Agreement, Phase, ServerMethod, TensorForm
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.forms import TensorForm
+from fedtag.server.protocol.method import ServerMethod
+from fedtag.server.protocol.phases import Phase
+from fedtag.server.protocol.state import Agreement
 from fedtag.server.state.run_state import Standing
 from fedtag.server.strategies.weights import parse_statistics
 
@@ -25,9 +29,11 @@ class Reception:
     number.
     """
 
-    def __init__(self, method: ServerMethod, config: RunConfig) -> None:
+    def __init__(self, method: ServerMethod, context: ServerContext) -> None:
         self.method = method
-        self.config = config
+        self.context = context
+        self.config = context.settings
+        self.declared = declared_records(context.settings)
         self.names: dict[int, str] = {}
         self._former: dict[int, str] = {}
 
@@ -93,13 +99,12 @@ class Reception:
         if phase.name in PROTOCOL:
             forms: Mapping[str, TensorForm] = {}
         else:
-            own = self.method.expected(standing.state, phase)
+            own = self.method.expected(standing.state, phase, self.context)
             forms = own if expected is None or phase is SCORE else expected
         silent = self.config.privacy.hide_statistics or phase.name in PROTOCOL - {KEYS}
-        check_content(reply, forms, standing.agreement, sized=not silent)
+        check_content(reply, forms, standing.agreement, self.declared, sized=not silent)
         check_norm(reply, self.config.aggregation.max_update_norm)
-        if phase.name not in PROTOCOL:
-            check_letters(reply.content.letters, phase, self.method.kinds)
+        check_letters(reply.content.letters, phase, self.declared)
         if "statistics" in reply.content.values:
             parse_statistics(reply.content.values["statistics"], len(standing.agreement.classes))
 
@@ -123,7 +128,7 @@ class Reception:
             if not told:
                 return refused | dict.fromkeys(replies, "the client did not introduce itself")
             standing.agreement = majority(told)
-            standing.state = self.method.begin(standing.agreement, self.config)
+            standing.state = self.method.begin(standing.agreement, self.context)
         assert standing.state is not None
         start = fingerprint(standing.state.section("model")) if told and standing.round == 0 else ""
         for client, own in told.items():

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedtag.common.errors import WireError
-from fedtag.server.methods.registry import Agreement
+from fedtag.server.protocol.state import Agreement
 
 MOST_CLASSES = 2**16
 LARGEST_DIMENSION = 2**17

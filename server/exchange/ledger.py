@@ -7,42 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fedtag.common.methods.records import Record
 from fedtag.common.numerics.scores import Tally, pooled
-from fedtag.common.secure.letters import PEERS, SHOWN, UNOPENED
-from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
-from fedtag.common.secure.upload import UNREAD
+from fedtag.common.secure.names import SHOWN
 from fedtag.common.wire.records import Content, Instruction, Reply
 from fedtag.server.exchange.screening import tallies
-from fedtag.server.methods.registry import Kind
 from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow
 
 SERVER = "server"
-COMMON_KINDS: Mapping[str, Kind] = {
-    "best": Kind("the global model of the best round so far"),
-    "scores": Kind("right and wrong predictions by class, and confidences in 15 bins"),
-    "sizes": Kind("numbers of nodes: all, training, validation, test"),
-    "training": Kind("the loss of the last local step, the number of steps and of effective steps"),
-    "statistics": Kind("mean predicted class distribution, norm of attention, validation accuracy"),
-    "masked": Kind("the update and what is hidden with it, under masks that only sums lose", "masked"),
-    KEYS: Kind("public keys"),
-    PEERS: Kind("public keys of all clients"),
-    UNOPENED: Kind("whose letters could not be opened"),
-    SHOWN: Kind("how many records were shown to whom"),
-    "trains": Kind("whether the client has any training node"),
-    SHARES: Kind(
-        "who is asked, public keys and commitments of coming masks; in letters, sealed shares of secrets"
-    ),
-    "sum": Kind("which sum, its members with their public keys, their weights, and what is summed"),
-    UNREAD: Kind("members whose letters with shares of secrets could not be read"),
-    SIGN: Kind("who survived, and signatures of that"),
-    UNMASK: Kind("who survived, and the shares that take the masks off their sum"),
-    "introduction": Kind("names of the classes, kind and dimension of features, chunks and tokens encoded"),
-    "initial": Kind("fingerprint of the parameters that the seed gives"),
-    "seconds": Kind("durations of the local phases"),
-    "condensation": Kind("share of nodes that was trained on; how many synthetic ones are near to real ones"),
-    "tokens": Kind("numbers of language model tokens and of summaries"),
-}
-UNNAMED = Kind("settings of the exchange")
 
 
 @dataclass
@@ -167,13 +139,14 @@ def client_rows(
         paths: all ways of scoring.
         chosen: the one that counts.
         contributed: what the contributions to the round said of themselves, by client: steps, normaliser,
-            statistics, condensation, parameters; replies that score a model belong to the round after it and
-            say nothing of it.
+            statistics, condensation, columns; replies that score a model belong to the round after it and say nothing
+            of it.
     """
     rows = []
     for client in sorted({*replies, *failures}):
         reply = replies.get(client)
         own = (contributed or {}).get(client, {})
+        columns = dict(own.get("columns", {}))
         values = reply.content.values if reply else {}
         sizes = values.get("sizes", {})
         scores = tallies(reply, chosen) if reply else {}
@@ -203,25 +176,38 @@ def client_rows(
                 normaliser=own.get("normaliser"),
                 statistics=own.get("statistics", {}),
                 condensation=own.get("condensation", {}),
-                parameters=own.get("parameters"),
+                parameters=columns.pop("parameters", None),
+                columns=columns,
             )
         )
     return rows
+
+
+def columns_of(reply: Reply, declared: Mapping[str, Record]) -> dict[str, Any]:
+    """What a reply says that has columns of its own in clients.jsonl."""
+    found: dict[str, Any] = {}
+    for name, value in reply.content.values.items():
+        if declared[name].column:
+            entries = value if isinstance(value, dict) else {name: value}
+            found |= {key: one for key, one in entries.items() if isinstance(one, bool | int | float | str)}
+    return found
 
 
 def disclosures(
     round_number: int,
     instructions: Mapping[str, Instruction],
     replies: Mapping[str, Reply],
-    kinds: Mapping[str, Kind],
+    declared: Mapping[str, Record],
 ) -> list[Disclosure]:
-    """Every kind of record that crossed, in both directions; letters between clients pass the server sealed."""
+    """Every kind of record that crossed, in both directions; letters between clients pass the server sealed.
+
+    What an instruction holds beside declared records are settings of the exchange.
+    """
     rows = []
-    known = {**COMMON_KINDS, **kinds}
     for client, instruction in sorted(instructions.items()):
-        rows += _crossed(round_number, SERVER, client, instruction.content, known)
+        rows += _crossed(round_number, SERVER, client, instruction.content, declared)
     for client, reply in sorted(replies.items()):
-        rows += _crossed(round_number, client, SERVER, reply.content, known)
+        rows += _crossed(round_number, client, SERVER, reply.content, declared)
         shown = reply.content.values.get(SHOWN) or {}
         rows += [
             Disclosure(
@@ -230,7 +216,7 @@ def disclosures(
                 letter.recipient,
                 letter.kind,
                 len(letter.body),
-                known.get(letter.kind, UNNAMED).reveals,
+                declared[letter.kind].reveals,
                 "encrypted",
                 shown.get(letter.kind, {}).get(letter.recipient, 1),
             )
@@ -240,19 +226,20 @@ def disclosures(
 
 
 def _crossed(
-    round_number: int, sender: str, receiver: str, content: Content, kinds: Mapping[str, Kind]
+    round_number: int, sender: str, receiver: str, content: Content, declared: Mapping[str, Record]
 ) -> list[Disclosure]:
     sizes: dict[str, int] = {}
     for name, value in content.tensors.items():
         kind = name.partition("/")[0]
         sizes[kind] = sizes.get(kind, 0) + value.numel() * value.element_size()
     for name, value in content.values.items():
-        if name in kinds:
+        if name in declared:
             sizes[name] = sizes.get(name, 0) + len(json.dumps(value))
     return [
-        Disclosure(round_number, sender, receiver, kind, size, kinds[kind].reveals, kinds[kind].protected)
+        Disclosure(
+            round_number, sender, receiver, kind, size, declared[kind].reveals, declared[kind].protected
+        )
         for kind, size in sizes.items()
-        if kind in kinds
     ]
 
 

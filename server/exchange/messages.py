@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fedtag.common.errors import WireError
-from fedtag.common.secure.letters import PEERS, UNOPENED
+from fedtag.common.methods.records import Record
+from fedtag.common.secure.names import PEERS, UNOPENED
+from fedtag.common.secure.phases import SHARES
 from fedtag.common.wire.records import Content, Letter, Reply
 from fedtag.server.exchange.peer_list import Directory
-from fedtag.server.methods.registry import Kind, Phase
+from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.run_state import Standing
 
 
@@ -40,8 +42,8 @@ class Mailbox:
             note: told about letters that cannot be delivered.
         """
         for client, reply in sorted(replies.items()):
-            told = reply.content.values.get(UNOPENED)
-            senders = [peer for peer in self.directory.keys if isinstance(told, list) and peer in told]
+            told = reply.content.values.get(UNOPENED, ())
+            senders = [peer for peer in self.directory.keys if peer in told]
             if senders:
                 note(f"{client} could not open letters of {', '.join(senders)}, and goes on without them")
         waiting = {
@@ -67,17 +69,18 @@ class Mailbox:
         self.standing.letters = {client: tuple(kept) for client, kept in sorted(waiting.items()) if kept}
 
 
-def check_letters(letters: tuple[Letter, ...], phase: Phase, kinds: Mapping[str, Kind]) -> None:
-    """Refuse letters in a phase that has none, and kinds that the method does not declare.
+def check_letters(letters: tuple[Letter, ...], phase: Phase, declared: Mapping[str, Record]) -> None:
+    """Refuse letters in a phase that has none, and kinds that the run does not declare as letters.
 
     Raises:
         WireError: naming the first fault.
     """
-    if letters and not phase.letters:
+    if letters and not phase.letters and phase.name != SHARES:
         raise WireError(f"phase '{phase.name}' has no letters between clients")
     for letter in letters:
-        if letter.kind not in kinds:
-            raise WireError(f"letters of kind {letter.kind[:64]!r} are not known to the method")
+        known = letter.kind in declared and declared[letter.kind].form == "letter"
+        if not known and not letter.kind == phase.name == SHARES:
+            raise WireError(f"letters of kind {letter.kind[:64]!r} are not declared by anything in this run")
     addressed = [(letter.recipient, letter.kind) for letter in letters]
     if len(set(addressed)) < len(addressed):
         raise WireError("a client sends each peer at most one letter of a kind in a phase")

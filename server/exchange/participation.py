@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from fedtag.common.config import RunConfig
 from fedtag.common.randomness import numpy_generator
-from fedtag.server.methods.registry import Phase
+from fedtag.server.protocol.phases import Phase
 
 CLOSE = Phase("close", "the final model is scored, and evidence is written for the released one")
 SCORE = Phase("score", "clients that do not train in this round score the model all the same")

@@ -9,7 +9,7 @@ from fedtag.common.errors import ProtocolError
 from fedtag.common.logs import Event, fields
 from fedtag.common.secure.identity import PublicIdentity
 from fedtag.common.secure.phases import KEYS
-from fedtag.server.methods.registry import Phase
+from fedtag.server.protocol.phases import Phase
 
 if TYPE_CHECKING:
     from fedtag.server.exchange.phases import Phases, Turn

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from fedtag.common.config import RunConfig
 from fedtag.common.errors import QuorumError
 from fedtag.common.logs import Event, fields
 from fedtag.common.numerics.robust_rules import fewest_clients
@@ -20,7 +19,10 @@ from fedtag.server.exchange.ledger import Traffic, add_durations, disclosures
 from fedtag.server.exchange.messages import Mailbox
 from fedtag.server.exchange.participation import CLOSE, SCORE, participants
 from fedtag.server.exchange.peer_list import Directory
-from fedtag.server.methods.registry import Phase, ServerMethod, TensorForm
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.forms import TensorForm
+from fedtag.server.protocol.method import ServerMethod
+from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.monitor import Watch, left_out
 from fedtag.server.state.progress import Progress
 from fedtag.server.state.run_state import Standing
@@ -49,7 +51,7 @@ class Phases:
     Args:
         exchange: with the grid's nodes.
         method: gives the instructions.
-        config: of the run.
+        context: of the run.
         directory: where disclosures are written.
         progress: told about troubles.
         standing: of the run.
@@ -60,7 +62,7 @@ class Phases:
         self,
         exchange: Exchange,
         method: ServerMethod,
-        config: RunConfig,
+        context: ServerContext,
         directory: RunDirectory,
         progress: Progress,
         standing: Standing,
@@ -68,12 +70,13 @@ class Phases:
     ) -> None:
         self.exchange = exchange
         self.method = method
-        self.config = config
+        self.context = context
+        self.config = config = context.settings
         self.directory = directory
         self.progress = progress
         self.standing = standing
         self.watch = watch
-        self.reception = Reception(method, config)
+        self.reception = Reception(method, context)
         self.peers = Directory()
         self.mailbox = Mailbox(self.peers, standing, config.exchange.max_message_mb * 2**20)
 
@@ -153,7 +156,9 @@ class Phases:
             turn.traffic.up += exchanged.bytes_up
             turn.traffic.down += exchanged.bytes_down
             add_durations(turn.seconds, exchanged.seconds, accepted)
-            self.directory.append_disclosures(disclosures(turn.number, labelled, accepted, self.method.kinds))
+            self.directory.append_disclosures(
+                disclosures(turn.number, labelled, accepted, self.reception.declared)
+            )
             for client, reason in sorted(refused.items()):
                 note = f"round {turn.number}, {client} is left out: {reason}"
                 self.progress.note(note, left_out(turn.number, client, reason, self.names.values()))
@@ -208,7 +213,7 @@ class Phases:
         values: dict[str, object] = {"introduce": client is None}
         letters = more.letters
         if phase.name not in PROTOCOL:
-            content = self.method.instruct(standing.state, phase, client, self.config)
+            content = self.method.instruct(standing.state, phase, client, self.context)
             tensors |= content.tensors
             letters = content.letters + letters
             values |= {
@@ -221,7 +226,7 @@ class Phases:
             delivery = self.mailbox.delivery(client)
             letters += delivery.letters
             values |= delivery.values
-        if phase is CLOSE and self.method.keeps_evidence:
+        if phase is CLOSE and self.config.spec.traits.keeps_evidence:
             tensors |= prefixed("best", standing.best)
             values |= {"best_round": standing.best_round, "last_round": standing.round}
         values |= more.values

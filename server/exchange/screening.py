@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from fedtag.common.errors import WireError
-from fedtag.common.models.supernet.architecture import Architecture
+from fedtag.common.methods.base import BASE_RECORDS
+from fedtag.common.methods.records import Record, by_name
+from fedtag.common.methods.reported import MOST_EFFECTIVE_STEPS
 from fedtag.common.numerics.clipping import l2_norm
 from fedtag.common.numerics.scores import CALIBRATION_BINS, Tally
-from fedtag.common.secure.letters import SHOWN
 from fedtag.common.secure.upload import Opened
 from fedtag.common.wire.names import CLIENT_NAME
 from fedtag.common.wire.records import Instruction, Reply
-from fedtag.server.methods.registry import Agreement, TensorForm
+from fedtag.server.protocol.forms import TensorForm
+from fedtag.server.protocol.state import Agreement
 
 SUBSETS = ("val", "test")
-MOST_NODES = 10**12
-LEAKS = ("copied", "close")
-MOST_SECONDS = 1e9
-MOST_PHASES = 64
-MOST_PARAMETERS = 10**12
-MOST_EFFECTIVE_STEPS = 1e9
 # Far beyond any step of training; sums and squares of larger float32 values soon overflow.
 LARGEST_CHANGE = 1e6
 # Far more than the rounding of fixed point.
 SUM_TOLERANCE = 1e-3
+SIZES = by_name(BASE_RECORDS)["sizes"]
 
 
 def check_origin(reply: Reply, instruction: Instruction) -> None:
@@ -47,44 +42,47 @@ def check_origin(reply: Reply, instruction: Instruction) -> None:
 
 
 def check_content(
-    reply: Reply, expected: Mapping[str, TensorForm], agreement: Agreement, sized: bool = True
+    reply: Reply,
+    expected: Mapping[str, TensorForm],
+    agreement: Agreement,
+    declared: Mapping[str, Record],
+    sized: bool = True,
 ) -> None:
-    """Refuse wrong keys, shapes, dtypes, values that are not finite, and impossible counts.
+    """Refuse what was not declared, wrong keys, shapes, dtypes, values out of bounds, and impossible counts.
 
     Args:
         reply: whose origin has been checked.
         expected: the contribution's tensors; all but the optional ones must be there, or none at all.
         agreement: decides the shape of confusion counts.
+        declared: kinds of records that may cross the network in the run, by name.
         sized: whether the reply must say how many nodes the client has; scores go with these counts only.
 
     Raises:
         WireError: naming the first fault.
     """
-    sizes = _sizes(reply.content.values) if sized else {}
-    contribution = {
-        name: value for name, value in reply.content.tensors.items() if not name.startswith("scores/")
-    }
+    values, tensors = reply.content.values, reply.content.tensors
+    for name in [*values, *(name.partition("/")[0] for name in tensors)]:
+        if name not in declared:
+            raise WireError(f"'{name[:64]}' is declared by nothing in this run: install the same releases")
+    for name, value in values.items():
+        declared[name].check(value)
+    scored = any(name.startswith("scores/") for name in tensors)
+    if (scored or "sizes" in values) and not sized:
+        raise WireError(
+            "the client sent scores or counts of nodes in clear that it was to hide, or that nobody asked for"
+        )
+    if sized and "sizes" not in values:
+        raise WireError("the client does not say how many nodes it has")
+    contribution = {name: value for name, value in tensors.items() if not name.startswith("scores/")}
     if contribution:
         _contribution(contribution, expected)
         _bounded(contribution)
     groups = _grouped(reply.content.section("scores"))
-    if (groups or "sizes" in reply.content.values) and not sized:
-        raise WireError(
-            "the client sent scores or counts of nodes in clear that it was to hide, or that nobody asked for"
-        )
     for path, subset in groups:
         if subset not in SUBSETS or any((path, other) not in groups for other in SUBSETS):
             raise WireError(f"scores '{path}/{subset}': a way of scoring has counts of val and of test nodes")
     for (path, subset), fields in groups.items():
-        _counts(f"{path}/{subset}", fields, len(agreement.classes), sizes[f"{subset}_nodes"])
-    values = reply.content.values
-    _training(values.get("training"))
-    _seconds(values.get("seconds", {}))
-    _condensation(values.get("condensation"))
-    _shown(values.get(SHOWN, {}))
-    _architecture(values.get("architecture"))
-    if not isinstance(values.get("tokens", {}), dict):
-        raise WireError("tokens must be a table of counts")
+        _counts(f"{path}/{subset}", fields, len(agreement.classes), values["sizes"][f"{subset}_nodes"])
     if any(letter.sender != reply.client for letter in reply.content.letters):
         raise WireError("a letter bears another sender than the client that handed it in")
 
@@ -130,12 +128,13 @@ def check_sum(opened: Opened, most_weight: float, classes: int, clients: int) ->
     _bounded(opened.update)
     if not opened.sizes:
         return
-    sizes = _sizes({"sizes": opened.sizes})
+    SIZES.check(opened.sizes)
     for (path, subset), fields in _grouped(opened.scores).items():
         # A client that did not train has no local score.
         counted = int(fields["confusion"].sum())
-        if not 0 <= counted <= sizes[f"{subset}_nodes"]:
-            raise WireError(f"scores '{path}/{subset}' count {counted} of {sizes[f'{subset}_nodes']} nodes")
+        if not 0 <= counted <= opened.sizes[f"{subset}_nodes"]:
+            there = opened.sizes[f"{subset}_nodes"]
+            raise WireError(f"scores '{path}/{subset}' count {counted} of {there} nodes")
         _counts(f"{path}/{subset}", fields, classes, counted)
 
 
@@ -154,18 +153,6 @@ def tallies(reply: Reply, path: str) -> dict[str, Tally]:
     """The checked counts of one way of scoring, by subset; empty if the client did not score."""
     groups = _grouped(reply.content.section("scores"))
     return {subset: Tally(**groups[path, subset]) for subset in SUBSETS if (path, subset) in groups}
-
-
-def _sizes(values: Mapping[str, Any]) -> dict[str, int]:
-    sizes = values.get("sizes")
-    names = ("nodes", "train_nodes", "val_nodes", "test_nodes")
-    if not isinstance(sizes, dict) or any(
-        type(sizes.get(name)) is not int or not 0 <= sizes[name] <= MOST_NODES for name in names
-    ):
-        raise WireError(f"sizes must hold {', '.join(names)} as counts")
-    if sizes["train_nodes"] + sizes["val_nodes"] + sizes["test_nodes"] > sizes["nodes"]:
-        raise WireError("sizes name more training, validation and test nodes than nodes")
-    return sizes
 
 
 def _contribution(tensors: Mapping[str, Tensor], expected: Mapping[str, TensorForm]) -> None:
@@ -221,59 +208,3 @@ def _counts(where: str, fields: Mapping[str, Tensor], classes: int, most: int) -
     correct = fields["bin_correct"]
     if bool((correct > fields["bin_nodes"]).any()) or int(correct.sum()) != int(fields["confusion"].trace()):
         raise WireError(f"scores '{where}' hold other correct predictions by bin than by class")
-
-
-def _training(training: Any) -> None:
-    if training is None:
-        return
-    valid = (
-        isinstance(training, dict)
-        and type(training.get("loss")) in (int, float)
-        and math.isfinite(training["loss"])
-        and type(training.get("steps")) is int
-        and training["steps"] >= 0
-    )
-    if not valid:
-        raise WireError("training must hold a finite loss and a number of steps")
-    normaliser = training.get("normaliser", 0.0)
-    if type(normaliser) not in (int, float) or not 0 <= normaliser <= MOST_EFFECTIVE_STEPS:
-        raise WireError(f"training: normaliser must be a number from 0 to {MOST_EFFECTIVE_STEPS:g}")
-
-
-def _seconds(seconds: Any) -> None:
-    if (
-        not isinstance(seconds, dict)
-        or len(seconds) > MOST_PHASES
-        or any(
-            type(value) not in (int, float) or not 0 <= value <= MOST_SECONDS for value in seconds.values()
-        )
-    ):
-        raise WireError(f"seconds must be a table of at most {MOST_PHASES} durations")
-
-
-def _condensation(told: Any) -> None:
-    if told is None:
-        return
-    core, nodes = (told.get("core"), told.get("nodes")) if isinstance(told, dict) else (None, None)
-    if type(core) is not int or type(nodes) is not int or not 0 <= core <= nodes <= MOST_NODES:
-        raise WireError("condensation must hold counts of core nodes and of nodes")
-    shares = [told[name] for name in LEAKS if name in told]
-    if any(type(share) not in (int, float) or not 0 <= share <= 1 for share in shares):
-        raise WireError("condensation: copied and close must be shares from 0 to 1")
-
-
-def _shown(told: Any) -> None:
-    tables = list(told.values()) if isinstance(told, dict) else [None]
-    counts = [count for table in tables for count in (table.values() if isinstance(table, dict) else [None])]
-    if any(type(count) is not int or not 0 <= count <= MOST_NODES for count in counts):
-        raise WireError("shown must hold numbers of records by kind and recipient")
-
-
-def _architecture(told: Any) -> None:
-    if told is None:
-        return
-    if not isinstance(told, dict) or told.keys() != {"cells", "parameters"}:
-        raise WireError("an architecture is told by its cells and its number of parameters")
-    if type(told["parameters"]) is not int or not 0 <= told["parameters"] <= MOST_PARAMETERS:
-        raise WireError(f"parameters of an architecture must be a count up to {MOST_PARAMETERS}")
-    Architecture.from_json({"cells": told["cells"]})

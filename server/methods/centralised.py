@@ -1,7 +1,7 @@
-"""Centralised training on the server: FedAvg over the one client that holds everything."""
+"""Centralised training on the server: one client holds everything, and its update moves the model."""
 
 from __future__ import annotations
 
-from fedtag.server.methods.fedavg import FedAvg
+from fedtag.server.protocol.method import ServerMethod
 
-METHOD = FedAvg()
+METHOD = ServerMethod()

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
+from fedtag.common.methods.da_dfgas.course import first_supernet, stages_of
+from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
 from fedtag.common.models.parameters import Parameters, parameters_of
 from fedtag.common.models.supernet.discretisation import discretised
 from fedtag.common.models.supernet.documents import documents
@@ -20,21 +22,22 @@ from fedtag.common.models.supernet.stages import (
     OWN,
     SHARED,
     SUPERNET,
-    Stages,
     architecture_entropy,
     is_stable,
 )
-from fedtag.common.models.supernet.supernet import initial_supernet
 from fedtag.common.secure.phases import USE
 from fedtag.common.wire.records import Content, Reply, prefixed
-from fedtag.server.methods.fedavg import FedAvg
-from fedtag.server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.forms import TensorForm
+from fedtag.server.protocol.method import ServerMethod
+from fedtag.server.protocol.phases import Phase
+from fedtag.server.protocol.state import Aggregate, Agreement, ServerState
 
 LAG = 0.1
 """How far under the federation's median accuracy a client lags behind."""
 
 
-class DaDfgas(FedAvg):
+class DaDfgas(ServerMethod):
     """Phases: `train`. State: "model/", the whole supernet, and of each client its last accuracy and architecture.
 
     Under secure aggregation clients with architectures of their own keep these to themselves, and answer `use` once: a
@@ -50,45 +53,27 @@ class DaDfgas(FedAvg):
     next round's updates have: all of them in the search, "own" where clients send those that they use.
     """
 
-    kinds: Mapping[str, Kind] = {
-        **FedAvg.kinds,
-        "update": Kind(
-            "the difference of the supernet's weights and architecture logits after local search; in retraining, "
-            "of the weights that the client's architecture uses; under masks of all, and sums alone say how many "
-            "clients use which, and what these weigh together"
-        ),
-        "architecture": Kind(
-            "the operations and edges of the client's network, and its number of parameters"
-        ),
-        "searched": Kind("the supernet that the search left, to be scored once more"),
-        "search_rounds": Kind("the number of rounds after which the search ended early"),
-        "longer": Kind("whether the client is to train longer, since its accuracy lags behind"),
-    }
-
-    def is_personal(self, config: RunConfig) -> bool:
-        return config.dadfgas.adaptive
-
-    def releasable(self, round_number: int, config: RunConfig) -> bool:
+    def releasable(self, round_number: int, context: ServerContext) -> bool:
         """A supernet is only released by a run that does nothing but search."""
-        stages = Stages.of(config)
-        return not stages.searches(round_number) or stages.searches(config.rounds)
+        stages = stages_of(context.settings)
+        return not stages.searches(round_number) or stages.searches(context.settings.rounds)
 
-    def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
-        settings = config.dadfgas
-        if not settings.personal:
+    def scoring_paths(self, context: ServerContext) -> tuple[str, ...]:
+        own = context.settings.own(DaDfgasConfig)
+        if not own.personal:
             return SUPERNET, SHARED
-        return (SUPERNET, OWN, SHARED) if settings.scoring == "auto" else (SUPERNET, settings.scoring)
+        return (SUPERNET, OWN, SHARED) if own.scoring == "auto" else (SUPERNET, own.scoring)
 
-    def initial(self, agreement: Agreement, config: RunConfig) -> Parameters:
-        return parameters_of(initial_supernet(config, agreement.dimension, len(agreement.classes)))
+    def initial(self, agreement: Agreement, context: ServerContext) -> Parameters:
+        return parameters_of(first_supernet(context.settings, agreement.dimension, len(agreement.classes)))
 
-    def begin(self, agreement: Agreement, config: RunConfig) -> ServerState:
-        state = super().begin(agreement, config)
+    def begin(self, agreement: Agreement, context: ServerContext) -> ServerState:
+        state, settings = super().begin(agreement, context), context.settings
         return ServerState(
             state.tensors,
             {
                 "round": 0,
-                "used": _used(state.section("model"), Stages.of(config).searches(1), config),
+                "used": _used(state.section("model"), stages_of(settings).searches(1), settings),
                 "search_rounds": None,
                 "entropies": [],
                 "accuracies": {},
@@ -97,24 +82,25 @@ class DaDfgas(FedAvg):
         )
 
     def instruct(
-        self, state: ServerState | None, phase: Phase, client: str | None, config: RunConfig
+        self, state: ServerState | None, phase: Phase, client: str | None, context: ServerContext
     ) -> Content:
-        content = super().instruct(state, phase, client, config)
+        content = super().instruct(state, phase, client, context)
         if state is None:
             return content
         if phase.name == USE:
             # What a client's architecture uses depends on no weights.
             logits = {name: v for name, v in state.section("model").items() if is_architecture(name)}
             return Content(prefixed("model", logits))
-        told: dict[str, Any] = {}
+        reported: dict[str, Any] = {}
         if state.values["search_rounds"] is not None:
-            told["search_rounds"] = state.values["search_rounds"]
-        if config.dadfgas.adaptive and phase.sums:
-            told["longer"] = lags(state.values["accuracies"], client, config.train.accuracy_threshold)
-        return Content(content.tensors, told)
+            reported["search_rounds"] = state.values["search_rounds"]
+        if context.settings.own(DaDfgasConfig).adaptive and phase.sums:
+            threshold = context.settings.train.accuracy_threshold
+            reported["longer"] = lags(state.values["accuracies"], client, threshold)
+        return Content(content.tensors, reported)
 
-    def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
-        forms = super().expected(state, phase)
+    def expected(self, state: ServerState, phase: Phase, context: ServerContext) -> Mapping[str, TensorForm]:
+        forms = super().expected(state, phase, context)
         used = state.values["used"]
         if used == "own":
             named = {name.removeprefix("update/"): form for name, form in forms.items()}
@@ -131,58 +117,59 @@ class DaDfgas(FedAvg):
         phase: Phase,
         replies: Mapping[str, Reply],
         aggregate: Aggregate,
-        config: RunConfig,
-    ) -> ServerState:
+        context: ServerContext,
+    ) -> tuple[ServerState, Mapping[str, float]]:
         """Eq. 11-13: weights move as the aggregation says, logits by the share of their mean change that γ_t leaves."""
+        settings, own = context.settings, context.settings.own(DaDfgasConfig)
         number = state.values["round"] + 1
         before = state.section("model")
-        if aggregate.model:
-            still = smoothing(number, config.dadfgas.smoothing, config.dadfgas.smoothing_rounds)
+        if aggregate.moved:
+            still = smoothing(number, own.smoothing, own.smoothing_rounds)
             logits = {
                 name: before[name] + (1 - still) * change
                 for name, change in aggregate.step.items()
                 if is_architecture(name)
             }
-            aggregate = Aggregate(aggregate.step, {**aggregate.model, **logits}, aggregate.weights)
-        after = super().combine(state, phase, replies, aggregate, config)
+            aggregate = Aggregate(aggregate.step, {**aggregate.moved, **logits}, aggregate.weights)
+        after, weights = super().combine(state, phase, replies, aggregate, context)
         tensors = {name: value for name, value in after.tensors.items() if not name.startswith("searched/")}
         model = after.section("model")
         if after.section("average"):
             # What is averaged are weights; their architecture is that of the newest model.
             tensors |= prefixed("average", {n: v for n, v in model.items() if is_architecture(n)})
         ended, entropies = state.values["search_rounds"], state.values["entropies"]
-        if Stages.of(config, ended).searches(number):
+        if stages_of(settings, ended).searches(number):
             entropies = [*entropies, architecture_entropy(model)]
-            if is_stable(entropies, config.dadfgas.stable_entropy):
+            if is_stable(entropies, own.stable_entropy):
                 ended = number
-        stages = Stages.of(config, ended)
+        stages = stages_of(settings, ended)
         restarts = stages.ends_search(number)
         if restarts:
-            tensors = _restarted(model, config)
+            tensors = _restarted(model, settings)
         values = {
             **after.values,
             **({"averaged": 0} if restarts else {}),
             "round": number,
-            "used": _used(model, stages.searches(number + 1), config),
+            "used": _used(model, stages.searches(number + 1), settings),
             "search_rounds": ended,
             "entropies": entropies,
             "accuracies": {**state.values["accuracies"], **_accuracies(replies)},
             "architectures": {**state.values["architectures"], **_architectures(replies)},
         }
-        return ServerState(tensors, values)
+        return ServerState(tensors, values), weights
 
-    def documents(self, state: ServerState) -> Mapping[str, str]:
+    def documents(self, state: ServerState, context: ServerContext) -> Mapping[str, str]:
         """Each client's architecture as JSON and as a drawing, as far as clients tell them."""
         found: dict[str, str] = {}
-        for client, told in sorted(state.values["architectures"].items()):
-            found |= documents(f"architectures/{client}", told)
+        for client, reported in sorted(state.values["architectures"].items()):
+            found |= documents(f"architectures/{client}", reported)
         return found
 
 
 def _restarted(searched: Parameters, config: RunConfig) -> dict[str, Tensor]:
     """The state's tensors after the search: initial weights, the logits that it led to, and what it left."""
     classes, (_, dimension) = len(searched["classifier.bias"]), searched["first.weight"].shape
-    start = parameters_of(initial_supernet(config, dimension, classes))
+    start = parameters_of(first_supernet(config, dimension, classes))
     start |= {name: torch.ones_like(value) for name, value in start.items() if name.endswith(".gain")}
     model = {name: searched[name] if is_architecture(name) else value for name, value in start.items()}
     average = prefixed("average", model) if config.aggregation.average_decay else {}
@@ -208,21 +195,21 @@ def _used(model: Mapping[str, Any], search: bool, config: RunConfig) -> str | li
     """What the updates of a round consist of, of the search or of retraining."""
     if search:
         return sorted(model)
-    if config.dadfgas.personal:
+    if config.own(DaDfgasConfig).personal:
         return "own"
-    return sorted(used_names(discretised(model, config.dadfgas.path_gap)))
+    return sorted(used_names(discretised(model, config.own(DaDfgasConfig).path_gap)))
 
 
 def _accuracies(replies: Mapping[str, Reply]) -> dict[str, float]:
     """ACC by client, from statistics that were screened."""
-    told = {client: reply.content.values.get("statistics") or {} for client, reply in replies.items()}
-    return {client: one["accuracy"] for client, one in told.items() if one.get("accuracy") is not None}
+    tables = {client: reply.content.values.get("statistics") or {} for client, reply in replies.items()}
+    return {client: one["accuracy"] for client, one in tables.items() if one.get("accuracy") is not None}
 
 
 def _architectures(replies: Mapping[str, Reply]) -> dict[str, Any]:
-    """The architectures that clients told, which were screened, with their numbers of parameters."""
-    told = {client: reply.content.values.get("architecture") for client, reply in replies.items()}
-    return {client: one for client, one in told.items() if one is not None}
+    """The architectures that clients reported, which were screened, with their numbers of parameters."""
+    reported = {client: reply.content.values.get("architecture") for client, reply in replies.items()}
+    return {client: one for client, one in reported.items() if one is not None}
 
 
 METHOD = DaDfgas()

@@ -1,31 +1,26 @@
-"""DANCE on the server: FedAvg of backbone, selection and fusion weights; condensation stays with the clients."""
+"""DANCE on the server: backbone, selection and fusion weights are averaged; condensation stays with the clients."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from fedtag.common.config import RunConfig
 from fedtag.common.methods.dance.model import initial_dance_model
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.models.parameters import Parameters, parameters_of
-from fedtag.server.methods.fedavg import FedAvg
-from fedtag.server.methods.registry import Agreement, Kind
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.method import ServerMethod
+from fedtag.server.protocol.state import Agreement
 
 
-class Dance(FedAvg):
-    """FedAvg with another model, two ways of scoring, and evidence that clients keep to themselves."""
+class Dance(ServerMethod):
+    """Another model than the backbone alone, and two ways of scoring it."""
 
-    condenses = True
-    keeps_evidence = True
-    kinds: Mapping[str, Kind] = {
-        **FedAvg.kinds,
-        "update": Kind("the difference of backbone, selection and fusion weights after local training"),
-    }
+    def scoring_paths(self, context: ServerContext) -> tuple[str, ...]:
+        scoring = context.settings.own(DanceConfig).scoring
+        return ("graph", "evidence") if scoring == "auto" else (scoring,)
 
-    def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
-        return ("graph", "evidence") if config.dance.scoring == "auto" else (config.dance.scoring,)
-
-    def initial(self, agreement: Agreement, config: RunConfig) -> Parameters:
-        return parameters_of(initial_dance_model(config, agreement.dimension, len(agreement.classes)))
+    def initial(self, agreement: Agreement, context: ServerContext) -> Parameters:
+        return parameters_of(
+            initial_dance_model(context.settings, agreement.dimension, len(agreement.classes))
+        )
 
 
 METHOD = Dance()

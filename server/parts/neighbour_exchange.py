@@ -6,31 +6,28 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import WireError
 from fedtag.common.parts.neighbour_exchange import homomorphic, masked_parts
-from fedtag.common.parts.neighbour_exchange.messages import (
+from fedtag.common.parts.neighbour_exchange.messages import BYTES, Part, packed, unpacked
+from fedtag.common.parts.neighbour_exchange.names import (
     AGAIN_PHASE,
     ASK_PHASE,
-    BYTES,
     COUNTS,
     GIVE_PHASE,
-    KEY,
     NEIGHBOURS,
     PARTS,
-    REQUEST,
     TAKE_PHASE,
-    Part,
-    packed,
-    unpacked,
 )
+from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.common.wire.names import CLIENT_NAME
 from fedtag.common.wire.records import Content, Reply, prefixed
-from fedtag.server.methods.registry import Kind, Phase, ServerState, TensorForm
+from fedtag.server.protocol.forms import TensorForm
+from fedtag.server.protocol.phases import Phase
+from fedtag.server.protocol.state import ServerState
 
 LOGGER = logging.getLogger("fedtag")
 
@@ -43,24 +40,6 @@ TAKE = Phase(TAKE_PHASE, "clients get sums; once a run", letters=True)
 
 SUMS = "sums"
 FILE = "neighbours.json"
-MOST_NODES = 10**12
-
-KINDS: Mapping[str, Kind] = {
-    PARTS: Kind(
-        "to the server: for which institution a sum is, how many take part in it, its size; to the client: sums of "
-        "features over at least fedgc.min-neighbours foreign neighbours of a node, divided by the roots of their "
-        "degrees; where most features are zero, the others may tell by their size whose they are",
-        "encrypted",
-    ),
-    REQUEST: Kind(
-        "nodes that have neighbours at the peer, who else has neighbours of them, and how many everybody has"
-    ),
-    KEY: Kind(
-        "the key of the homomorphic encryption, which every client holds: one that works together with the server "
-        "opens every part of every sum"
-    ),
-    NEIGHBOURS: Kind("how many nodes have neighbours elsewhere, got a sum over them, have too few, miss it"),
-}
 
 
 def neighbour_phases(config: RunConfig) -> tuple[Phase, ...]:
@@ -69,11 +48,11 @@ def neighbour_phases(config: RunConfig) -> tuple[Phase, ...]:
     Raises:
         ConfigError: TenSEAL is needed and not installed.
     """
-    if config.fedgc.exchange == "off":
+    if exchange_settings(config).mode == "off":
         return ()
-    if config.fedgc.exchange == "homomorphic":
+    if exchange_settings(config).mode == "encrypted":
         homomorphic.tenseal()
-    return (ASK, GIVE, AGAIN, TAKE) if config.fedgc.exchange_hops == 2 else (ASK, GIVE, TAKE)
+    return (ASK, GIVE, AGAIN, TAKE) if exchange_settings(config).hops == 2 else (ASK, GIVE, TAKE)
 
 
 def neighbour_forms(phase: str) -> Mapping[str, TensorForm]:
@@ -98,13 +77,13 @@ def after_neighbours(
     tensors = {name: value for name, value in state.tensors.items() if not name.startswith(f"{SUMS}/")}
     values = {name: value for name, value in state.values.items() if name != SUMS}
     if phase in (GIVE_PHASE, AGAIN_PHASE):
-        sums = added(replies, config.fedgc.exchange)
+        sums = added(replies, exchange_settings(config).mode)
         contents = {recipient: packed(parts) for recipient, parts in sums.items()}
         tensors |= prefixed(SUMS, {name: content.tensors[BYTES] for name, content in contents.items()})
         values[SUMS] = {name: content.values[PARTS] for name, content in contents.items()}
     if phase == TAKE_PHASE:
-        told = {client: reply.content.values.get(NEIGHBOURS) for client, reply in replies.items()}
-        values[NEIGHBOURS] = {client: counts for client, counts in sorted(told.items()) if _is_counts(counts)}
+        counts = {client: reply.content.values.get(NEIGHBOURS) for client, reply in sorted(replies.items())}
+        values[NEIGHBOURS] = {client: one for client, one in counts.items() if one is not None}
     return ServerState(tensors, values)
 
 
@@ -113,7 +92,7 @@ def added(replies: Mapping[str, Reply], how: str) -> dict[str, list[Part]]:
 
     Args:
         replies: with parts, by client.
-        how: `summed` or `homomorphic`.
+        how: `summed` or `encrypted`.
     """
     together: dict[tuple[str, str, int], list[bytes]] = defaultdict(list)
     for client, reply in sorted(replies.items()):
@@ -125,7 +104,7 @@ def added(replies: Mapping[str, Reply], how: str) -> dict[str, list[Part]]:
         for part in parts:
             if CLIENT_NAME.fullmatch(part.recipient) and part.recipient != client:
                 together[part.recipient, part.slot, part.owners].append(part.body)
-    add = homomorphic.added if how == "homomorphic" else masked_parts.added
+    add = homomorphic.added if how == "encrypted" else masked_parts.added
     found: dict[str, list[Part]] = defaultdict(list)
     for (recipient, slot, owners), bodies in sorted(together.items()):
         if len(bodies) != owners:
@@ -149,11 +128,3 @@ def neighbour_document(state: ServerState) -> dict[str, str]:
         return {}
     total = {name: sum(counts[name] for counts in told.values()) for name in COUNTS}
     return {FILE: json.dumps({"total": total, "clients": told}, indent=1) + "\n"}
-
-
-def _is_counts(told: Any) -> bool:
-    return (
-        isinstance(told, dict)
-        and told.keys() == set(COUNTS)
-        and all(type(count) is int and 0 <= count <= MOST_NODES for count in told.values())
-    )

@@ -10,32 +10,28 @@ from dataclasses import replace
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
+from fedtag.common.methods.spec import METHODS
 from fedtag.common.models.parameters import parameters_of
 from fedtag.common.parts.neighbour_generator.model import initial_neighbour_generator
-from fedtag.common.parts.neighbour_generator.names import EXCHANGE, GENERATE_PHASE, GENERATOR
-from fedtag.common.settings.combinations import METHODS_WITHOUT_SUMS
+from fedtag.common.parts.neighbour_generator.names import EXCHANGE, GENERATE_PHASE, GENERATOR, GENERATOR_PART
+from fedtag.common.parts.neighbour_generator.settings import NeighbourGeneratorConfig
+from fedtag.common.settings.registry import resolved
 from fedtag.common.wire.records import Content, Reply, prefixed
-from fedtag.server.methods.registry import (
-    Aggregate,
-    Agreement,
-    Kind,
-    Phase,
-    ServerMethod,
-    ServerState,
-    TensorForm,
-    server_method,
-    update_forms,
-)
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.forms import TensorForm, update_forms
+from fedtag.server.protocol.method import ServerMethod
+from fedtag.server.protocol.phases import Phase
+from fedtag.server.protocol.state import Aggregate, Agreement, ServerState
 
 GENERATE = Phase(
     GENERATE_PHASE,
     "clients train the generator of missing neighbours on impaired graphs; federated averaging, all of it in round 1",
-    sums=True,
+    gathers="step",
 )
 
 
-class Mending:
-    """Phases: `generate` in round 1, `train.generator-rounds` times, and those of the method.
+class Mending(ServerMethod):
+    """Phases: `generate` in round 1, `neighbour-generator.rounds` times, and those of the method.
 
     While it is trained, the generator is the state's "model/": what all parts of a run move, mask and compare. Then
     it is "generator/" beside the tensors of the method, and goes to each client until this has answered once. In the
@@ -45,50 +41,44 @@ class Mending:
 
     def __init__(self, method: ServerMethod) -> None:
         self.method = method
-        self.condenses = method.condenses
-        self.keeps_evidence = method.keeps_evidence
-        update = method.kinds["update"].reveals
-        self.kinds: Mapping[str, Kind] = {
-            **method.kinds,
-            "update": Kind(
-                f"{update}; before, the difference of the generator of neighbours after training on the local graph"
-            ),
-            GENERATOR: Kind("the trained generator of neighbours, a sum over clients"),
-        }
 
-    def phases(self, round_number: int, config: RunConfig) -> tuple[Phase, ...]:
-        before = (GENERATE,) * config.train.generator_rounds if round_number == 1 else ()
-        return (*before, *self.method.phases(round_number, config))
+    def phases(self, round_number: int, context: ServerContext) -> tuple[Phase, ...]:
+        before = (
+            (GENERATE,) * context.settings.own(NeighbourGeneratorConfig).rounds if round_number == 1 else ()
+        )
+        return (*before, *self.method.phases(round_number, context))
 
-    def releasable(self, round_number: int, config: RunConfig) -> bool:
-        return self.method.releasable(round_number, config)
+    def releasable(self, round_number: int, context: ServerContext) -> bool:
+        return self.method.releasable(round_number, context)
 
-    def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
-        return self.method.scoring_paths(config)
+    def scoring_paths(self, context: ServerContext) -> tuple[str, ...]:
+        return self.method.scoring_paths(context)
 
-    def begin(self, agreement: Agreement, config: RunConfig) -> ServerState:
-        model = initial_neighbour_generator(agreement.dimension, config.model.hidden, config.seed)
+    def begin(self, agreement: Agreement, context: ServerContext) -> ServerState:
+        model = initial_neighbour_generator(
+            agreement.dimension, context.settings.model.hidden, context.settings.seed
+        )
         told = {**vars(agreement), "classes": list(agreement.classes)}
         values = {"generator": {"agreement": told, "losses": [], "holders": []}, "method": {}}
         return ServerState(prefixed("model", parameters_of(model)), values)
 
     def instruct(
-        self, state: ServerState | None, phase: Phase, client: str | None, config: RunConfig
+        self, state: ServerState | None, phase: Phase, client: str | None, context: ServerContext
     ) -> Content:
         if state is None:
             return Content({}, {EXCHANGE: 1})
         own = state.values["generator"]
         if phase.name == GENERATE_PHASE:
             return Content(state.tensors, {EXCHANGE: len(own["losses"]) + 1})
-        content = self.method.instruct(_inner(state), phase, client, config)
+        content = self.method.instruct(_inner(state), phase, client, context)
         if client in own["holders"]:
             return content
         more = prefixed(GENERATOR, state.section(GENERATOR))
         return replace(content, tensors={**content.tensors, **more})
 
-    def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
+    def expected(self, state: ServerState, phase: Phase, context: ServerContext) -> Mapping[str, TensorForm]:
         if phase.name != GENERATE_PHASE:
-            return self.method.expected(_inner(state), phase)
+            return self.method.expected(_inner(state), phase, context)
         return update_forms(state.section("model"))
 
     def combine(
@@ -97,43 +87,42 @@ class Mending:
         phase: Phase,
         replies: Mapping[str, Reply],
         aggregate: Aggregate,
-        config: RunConfig,
-    ) -> ServerState:
+        context: ServerContext,
+    ) -> tuple[ServerState, Mapping[str, float]]:
         own = state.values["generator"]
         if phase.name != GENERATE_PHASE:
-            after = self.method.combine(_inner(state), phase, replies, aggregate, config)
+            after, weights = self.method.combine(_inner(state), phase, replies, aggregate, context)
             holders = sorted({*own["holders"], *replies})
-            return _joined(after, state.section(GENERATOR), {**own, "holders": holders})
-        generator = aggregate.model or state.section("model")
+            return _joined(after, state.section(GENERATOR), {**own, "holders": holders}), weights
+        generator = aggregate.moved or state.section("model")
         own = {**own, "losses": [*own["losses"], _mean_loss(replies)]}
-        if len(own["losses"]) < config.train.generator_rounds:
-            return ServerState(prefixed("model", generator), {**state.values, "generator": own})
+        if len(own["losses"]) < context.settings.own(NeighbourGeneratorConfig).rounds:
+            return ServerState(
+                prefixed("model", generator), {**state.values, "generator": own}
+            ), aggregate.weights
         told = own["agreement"]
         agreement = Agreement(**{**told, "classes": tuple(told["classes"])})
-        return _joined(self.method.begin(agreement, config), generator, own)
+        return _joined(self.method.begin(agreement, context), generator, own), aggregate.weights
 
-    def released(self, state: ServerState) -> Mapping[str, Tensor]:
+    def released(self, state: ServerState, context: ServerContext) -> Mapping[str, Tensor]:
         """The model of the method, and the generator, without which it would see other graphs than in training."""
         generator = prefixed(GENERATOR, state.section(GENERATOR))
-        return {**self.method.released(_inner(state)), **generator} if generator else {}
+        return {**self.method.released(_inner(state), context), **generator} if generator else {}
 
-    def condensed(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
-        return self.method.condensed(_inner(state), config)
+    def condensed(self, state: ServerState, context: ServerContext) -> Mapping[str, Tensor]:
+        return self.method.condensed(_inner(state), context)
 
-    def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
-        return self.method.history(_inner(state), config)
+    def history(self, state: ServerState, context: ServerContext) -> Mapping[str, Tensor]:
+        return self.method.history(_inner(state), context)
 
-    def is_personal(self, config: RunConfig) -> bool:
-        return self.method.is_personal(config)
+    def remark(self, state: ServerState, context: ServerContext) -> str:
+        return self.method.remark(_inner(state), context)
 
-    def remark(self, state: ServerState, config: RunConfig) -> str:
-        return self.method.remark(_inner(state), config)
-
-    def documents(self, state: ServerState) -> Mapping[str, str]:
+    def documents(self, state: ServerState, context: ServerContext) -> Mapping[str, str]:
         """Those of the method, and the mean loss of the clients in each exchange that trained the generator."""
         losses = {"losses": state.values["generator"]["losses"]}
         return {
-            **self.method.documents(_inner(state)),
+            **self.method.documents(_inner(state), context),
             "neighbour-generator.json": json.dumps(losses, indent=1) + "\n",
         }
 
@@ -146,8 +135,8 @@ def method_of(config: RunConfig) -> ServerMethod:
     Raises:
         ConfigError: there is no such method.
     """
-    method = server_method(config.method)
-    mends = config.train.neighbour_generator and config.method not in METHODS_WITHOUT_SUMS
+    method: ServerMethod = resolved(config.spec.server, METHODS.origin(config.method).package)
+    mends = GENERATOR_PART in config.part_names and config.spec.traits.sums
     return Mending(method) if mends else method
 
 

@@ -11,17 +11,15 @@ from importlib import metadata
 from pathlib import Path
 
 from fedtag.common.config import RunConfig
-from fedtag.common.methods.fedgc.stages import teaching_rounds
 from fedtag.common.models.parameters import fingerprint
-from fedtag.common.models.supernet.documents import is_told
-from fedtag.common.parts.neighbour_generator.names import GENERATOR
 from fedtag.common.wire.protocol import installed_release
 from fedtag.server.exchange.ledger import Traffic
-from fedtag.server.methods.registry import ServerMethod, condenses
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.method import ServerMethod
 from fedtag.server.report.page import write_report
 from fedtag.server.state.run_state import Standing
 from fedtag.server.strategies.accounting import spent
-from fedtag.server.tracking.condensed_release import CondensedCard, write_condensed
+from fedtag.server.tracking.artefact import About, artefact_of
 from fedtag.server.tracking.model_card import write_model_card
 from fedtag.server.tracking.release import card_digest, released_settings
 from fedtag.server.tracking.rows import RoundRow, Summary
@@ -31,30 +29,37 @@ PACKAGES = ("flwr", "torch", "torch-geometric", "sentence-transformers", "transf
 
 
 def conclude(
-    directory: RunDirectory, config: RunConfig, method: ServerMethod, standing: Standing, closing: Traffic
+    directory: RunDirectory,
+    context: ServerContext,
+    method: ServerMethod,
+    standing: Standing,
+    closing: Traffic,
 ) -> Summary:
     """Write everything that a finished run has beside its rows; the model is that of the best round.
 
     `closing` is the traffic of the last exchange, which belongs to no round.
     """
-    assert standing.agreement is not None
-    rows = directory.read_rounds()
-    summary = summarise(rows, config, method, standing, closing)
+    agreement = standing.agreement
+    assert agreement is not None
+    config, rows = context.settings, directory.read_rounds()
+    summary = summarise(rows, config, standing, closing)
     if standing.best:
         card = {
             "round": standing.best_round,
             "fingerprint": fingerprint(standing.best),
-            "classes": list(standing.agreement.classes),
-            "dimension": standing.agreement.dimension,
-            "features": standing.agreement.features,
+            "classes": list(agreement.classes),
+            "dimension": agreement.dimension,
+            "features": agreement.features,
             "scoring": standing.best_path,
             **released_settings(config),
         }
         directory.write_model(standing.best, {**card, "digest": card_digest(card)})
     if standing.best_condensed:
-        write_condensed(directory.path, standing.best_condensed, condensed_card(config, standing))
+        assert standing.best_round is not None
+        about = About(config, standing.best_round, agreement.classes, agreement.dimension, agreement.features)
+        artefact_of(config.spec).write(directory.path, standing.best_condensed, about)
     if standing.state is not None:
-        for name, text in method.documents(standing.state).items():
+        for name, text in method.documents(standing.state, context).items():
             directory.write_document(name, text)
     directory.write_summary(summary)
     write_model_card(directory)
@@ -62,24 +67,7 @@ def conclude(
     return summary
 
 
-def condensed_card(config: RunConfig, standing: Standing) -> CondensedCard:
-    """What the released condensed graph is."""
-    assert standing.agreement is not None
-    assert standing.best_round is not None
-    return CondensedCard(
-        round=standing.best_round,
-        rounds=standing.best_round - teaching_rounds(config),
-        ratio=config.ratio,
-        classes=standing.agreement.classes,
-        dimension=standing.agreement.dimension,
-        features=standing.agreement.features,
-        settings=released_settings(config),
-    )
-
-
-def summarise(
-    rows: list[RoundRow], config: RunConfig, method: ServerMethod, standing: Standing, closing: Traffic
-) -> Summary:
+def summarise(rows: list[RoundRow], config: RunConfig, standing: Standing, closing: Traffic) -> Summary:
     """The figures of a run; those of the best round are at the round that validation chose."""
     best = next((row for row in rows if row.round == standing.best_round), None)
     last = rows[-1] if rows else None
@@ -90,7 +78,7 @@ def summarise(
         data=Path(config.data.source).name if config.data.source else "",
         clients=max((row.clients_ok for row in rows), default=0),
         rounds=len(rows),
-        ratio=config.ratio if condenses(config) else None,
+        ratio=config.ratio if config.condenses else None,
         seed=config.seed,
         best_round=standing.best_round,
         val_accuracy=best.val_accuracy if best else None,
@@ -126,15 +114,14 @@ def _parameters(config: RunConfig, standing: Standing) -> int | None:
 
     None where clients keep networks of their own to themselves.
 
-    A generator of neighbours that goes with it is no part of either.
+    What parts of the run add to the released tensors belongs to neither.
     """
-    told = [one.get("parameters") for one in standing.contributed.values()]
+    told = [one.get("columns", {}).get("parameters") for one in standing.contributed.values()]
     own = [count for count in told if count is not None]
-    if not is_told(config) and standing.users is not None:
+    if standing.users is not None and not own:
         return None
-    released = [
-        value.numel() for name, value in standing.best.items() if not name.startswith(f"{GENERATOR}/")
-    ]
+    added = {record.name for part in config.part_specs for record in part.records}
+    released = [value.numel() for name, value in standing.best.items() if name.partition("/")[0] not in added]
     return max(own, default=sum(released) or None)
 
 

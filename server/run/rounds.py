@@ -12,6 +12,7 @@ from typing import Any
 
 from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid
+from torch import Tensor
 
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import QuorumError, WireError
@@ -20,13 +21,15 @@ from fedtag.common.numerics.noise import entropy_generator
 from fedtag.common.settings.sections import ExchangeConfig
 from fedtag.common.wire.codec import decode_reply, encode, pack, pack_all
 from fedtag.common.wire.envelope import release_of
-from fedtag.common.wire.records import Instruction
+from fedtag.common.wire.records import Content, Instruction, prefixed
 from fedtag.server.exchange.ledger import Exchanged, client_rows, pool_scores, training_row, with_scores
 from fedtag.server.exchange.participation import CLOSE, SCORE, SCORING_PHASES
 from fedtag.server.exchange.phases import Phases, Turn
 from fedtag.server.exchange.screening import check_origin
-from fedtag.server.methods.registry import Aggregate, Phase
 from fedtag.server.parts.neighbour_generator import method_of
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.phases import Phase
+from fedtag.server.protocol.state import Aggregate
 from fedtag.server.run.conclusion import conclude
 from fedtag.server.state.checkpoint import CheckpointFolder
 from fedtag.server.state.monitor import Watch
@@ -35,7 +38,7 @@ from fedtag.server.state.run_state import Standing
 from fedtag.server.strategies.aggregation import Aggregation
 from fedtag.server.sums.masked import MaskedSums
 from fedtag.server.sums.plain import Outcome, PlainSums, Sums
-from fedtag.server.tracking.earlier_states import keep_state
+from fedtag.server.tracking.artefact import artefact_of
 from fedtag.server.tracking.meters import Meters
 from fedtag.server.tracking.rows import Summary
 from fedtag.server.tracking.run_directory import RunDirectory
@@ -154,7 +157,8 @@ class Rounds:
         self.directory = directory
         self.progress = progress
         self.method = method_of(config)
-        self.paths = self.method.scoring_paths(config)
+        self.context = ServerContext(config, progress.note)
+        self.paths = self.method.scoring_paths(self.context)
         self.checkpoints = CheckpointFolder(directory.path / "checkpoint", config.decisive())
         self.exchange = Exchange(grid, config.exchange)
         self.aggregation = Aggregation(config, entropy_generator())
@@ -182,7 +186,7 @@ class Rounds:
             if note:
                 self.progress.note(note, fields(Event.CHECKPOINT, round=self.standing.round))
         self.phases = Phases(
-            self.exchange, self.method, self.config, self.directory, self.progress, self.standing, self.watch
+            self.exchange, self.method, self.context, self.directory, self.progress, self.standing, self.watch
         )
         self.sums = self._sums()
         self.directory.write_config(self.config.to_nested())
@@ -190,7 +194,9 @@ class Rounds:
         pending = [] if self.standing.pending is None else [self.standing.pending]
         self.watch.begin(self.standing.run, [*self.directory.read_rounds(), *pending])
         # Masked sums begin with keys, so that all have told their names when the method speaks.
-        personal = self.method.is_personal(self.config) and not self.config.privacy.secure_aggregation
+        personal = (
+            self.config.spec.traits.personal(self.config) and not self.config.privacy.secure_aggregation
+        )
         if restored is not None and (personal or self.config.train.client_fraction < 1):
             # Sampling and what is told go by names, and Flower's node numbers may be others than before.
             recall = Turn(self.standing.round + 1)
@@ -205,7 +211,7 @@ class Rounds:
             self._score_pending(outcome, True, scalars)
         for reply in outcome.replies.values():
             self.standing.count_tokens(reply.content.values.get("tokens", {}))
-        return conclude(self.directory, self.config, self.method, self.standing, self.closing.traffic)
+        return conclude(self.directory, self.context, self.method, self.standing, self.closing.traffic)
 
     def _sums(self) -> Sums:
         if not self.config.privacy.secure_aggregation:
@@ -218,7 +224,7 @@ class Rounds:
         outcome = Outcome({}, {})
         weights: Mapping[str, float] = {}
         contributed: dict[str, Mapping[str, Any]] = {}
-        for position, phase in enumerate(self.method.phases(round_number, self.config)):
+        for position, phase in enumerate(self.method.phases(round_number, self.context)):
             turn.due = (
                 position == 0 and round_number > 1 and (round_number - 1) % self.config.evaluation.every == 0
             )
@@ -227,13 +233,12 @@ class Rounds:
             outcome = self.sums.exchange(turn, phase)
             if position == 0:
                 self._score_pending(outcome, turn.due, scalars)
-            aggregate = self._moved(phase, outcome)
-            weights = aggregate.weights or weights
+            weights = self._combined(phase, outcome) or weights
             contributed |= outcome.contributed
         seconds = turn.seconds
         seconds["bookkeeping"] = max(0.0, time.monotonic() - start - sum(seconds.values()))
         assert standing.state is not None
-        empty = bool(self.method.released(standing.state)) and not weights
+        empty = bool(self.method.released(standing.state, self.context)) and not weights
         counts = (len(outcome.replies), len(outcome.failures))
         standing.pending = training_row(round_number, outcome.told, counts, seconds, turn.traffic, empty)
         standing.weights, standing.failures, standing.round = weights, outcome.failures, round_number
@@ -241,29 +246,32 @@ class Rounds:
         standing.save(self.checkpoints)
         if round_number == 1:
             announce_untrained(outcome.told, self.progress)
-        remark = self.method.remark(standing.state, self.config)
+        remark = self.method.remark(standing.state, self.context)
         if remark not in ("", self.remark):
             self.progress.note(remark, fields(Event.PARTLY_LEARNED, round=round_number))
             self.remark = remark
         self.progress.advance(standing.pending)
         self.watch.round_over(standing.pending)
 
-    def _moved(self, phase: Phase, outcome: Outcome) -> Aggregate:
-        """Let the state follow from a phase."""
+    def _combined(self, phase: Phase, outcome: Outcome) -> Mapping[str, float]:
+        """Let the state follow from a phase; the weights of the contributions."""
         standing = self.standing
         assert standing.state is not None
-        model = standing.state.section("model")
+        before = standing.state.section(phase.moves)
         aggregate = Aggregate(outcome.step, {}, outcome.weights)
-        if phase.moves:
-            aggregate, standing.memory = self.aggregation.moved(
-                model, outcome.step, outcome.weights, standing.memory
-            )
+        memory: Mapping[str, Tensor] = Content(standing.memory).section(phase.moves)
+        if phase.gathers == "step":
+            aggregate, memory = self.aggregation.moved(before, outcome.step, outcome.weights, memory)
         replies = {client: reply for client, reply in outcome.replies.items() if reply.phase == phase.name}
-        standing.state = self.method.combine(standing.state, phase, replies, aggregate, self.config)
-        if standing.state.section("model").keys() != model.keys():
+        standing.state, weights = self.method.combine(standing.state, phase, replies, aggregate, self.context)
+        if standing.state.section(phase.moves).keys() != before.keys():
             # What the server optimiser remembers is about another model.
-            standing.memory = {}
-        return aggregate
+            memory = {}
+        others = {
+            name: value for name, value in standing.memory.items() if not name.startswith(f"{phase.moves}/")
+        }
+        standing.memory = {**others, **prefixed(phase.moves, memory)}
+        return weights
 
     def _score_pending(self, outcome: Outcome, due: bool, scalars: ScalarLog) -> None:
         """Complete and write the row of the last round, whose model the replies score."""
@@ -279,12 +287,13 @@ class Rounds:
             standing.consider(
                 row.round,
                 scores,
-                self.method.released(standing.state),
+                self.method.released(standing.state, self.context),
                 choose=self.config.privacy.dp.mode == "off",
-                releasable=self.method.releasable(row.round, self.config),
-                condensed=self.method.condensed(standing.state, self.config),
+                releasable=self.method.releasable(row.round, self.context),
+                condensed=self.method.condensed(standing.state, self.context),
             )
-            keep_state(self.directory.path, row.round, self.method.history(standing.state, self.config))
+            if history := self.method.history(standing.state, self.context):
+                artefact_of(self.config.spec).keep_state(self.directory.path, row.round, history)
         rows = client_rows(
             row.round,
             outcome.replies if scores else {},

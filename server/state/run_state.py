@@ -13,7 +13,7 @@ from torch import Tensor
 from fedtag.common.errors import RunError
 from fedtag.common.wire.records import Content, Letter, prefixed
 from fedtag.server.exchange.ledger import PooledScores, row_to_state
-from fedtag.server.methods.registry import Agreement, ServerState
+from fedtag.server.protocol.state import Agreement, ServerState
 from fedtag.server.state.checkpoint import CheckpointFolder
 from fedtag.server.tracking.rows import RoundRow
 from fedtag.server.tracking.run_directory import RunDirectory

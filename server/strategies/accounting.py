@@ -12,6 +12,8 @@ from typing import Any
 
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
+from fedtag.common.parts.neighbour_generator.names import GENERATOR_PART
+from fedtag.common.parts.neighbour_generator.settings import NeighbourGeneratorConfig
 
 UNIT = "one institution"
 
@@ -58,7 +60,9 @@ def spent(config: RunConfig, rounds: int, dimension: int) -> dict[str, Any] | No
     sensitivity = dp.clip
     if dp.mode == "distributed":
         sensitivity = distributed_sensitivity(dp.clip, dimension, config.privacy.scale_bits)
-    sums = rounds + (config.train.generator_rounds if config.train.neighbour_generator and rounds else 0)
+    sums = rounds + (
+        config.own(NeighbourGeneratorConfig).rounds if GENERATOR_PART in config.part_names and rounds else 0
+    )
     return vars(privacy_spent(dp.mode, dp.noise, dp.clip, dp.delta, sums, sensitivity))
 
 

@@ -12,7 +12,7 @@ from fedtag.common.config import RunConfig
 from fedtag.common.models.parameters import moved_by_steps
 from fedtag.common.numerics.clipping import clipped
 from fedtag.common.numerics.noise import RandomBytes, gaussian
-from fedtag.server.methods.registry import Aggregate
+from fedtag.server.protocol.state import Aggregate
 from fedtag.server.strategies.mean import weighted_mean
 from fedtag.server.strategies.normalisation import fednova, largest_normaliser, scaled
 from fedtag.server.strategies.optimisers import server_step

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fedtag.common.secure.phases import FEWEST_USERS
 from fedtag.common.secure.upload import Layout, Opened
-from fedtag.server.methods.registry import TensorForm
+from fedtag.server.protocol.forms import TensorForm
 
 
 def partial_tensors(forms: Mapping[str, TensorForm]) -> tuple[str, ...]:

@@ -10,11 +10,11 @@ from fedtag.common.config import RunConfig
 from fedtag.common.errors import ProtocolError, QuorumError
 from fedtag.common.logs import Event, fields
 from fedtag.common.secure.block import Block
+from fedtag.common.secure.names import UNREAD
 from fedtag.common.secure.phases import SHARES
-from fedtag.common.secure.upload import UNREAD
 from fedtag.common.wire.records import Content, Letter, Reply
 from fedtag.server.exchange.phases import Phases, Turn
-from fedtag.server.methods.registry import Phase
+from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.run_state import Standing
 
 DEAL_SHARES = Phase(SHARES, "clients prepare the secrets of a block of sums and deal shares of them")
@@ -156,6 +156,6 @@ class Blocks:
 
 
 def _unread(reply: Reply, members: Collection[str]) -> frozenset[str]:
-    """The members whose letters a client says that it could not read; what is no such list names nobody."""
-    told = reply.content.values.get(UNREAD)
-    return frozenset(name for name in members if name in told) if isinstance(told, list) else frozenset()
+    """The members whose letters a client says that it could not read."""
+    told = reply.content.values.get(UNREAD, ())
+    return frozenset(name for name in members if name in told)

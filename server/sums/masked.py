@@ -22,7 +22,9 @@ from fedtag.common.wire.records import Content, Reply, prefixed
 from fedtag.server.exchange.participation import SCORE
 from fedtag.server.exchange.phases import Phases, Turn
 from fedtag.server.exchange.screening import check_sum, check_users
-from fedtag.server.methods.registry import Phase, ServerMethod, TensorForm
+from fedtag.server.protocol.forms import TensorForm
+from fedtag.server.protocol.method import ServerMethod
+from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.run_state import Standing
 from fedtag.server.strategies.aggregation import Aggregation, masked_mean
 from fedtag.server.strategies.secure import check_release, open_sum
@@ -35,8 +37,7 @@ UNMASK_SUM = Phase(UNMASK, "survivors release the shares that take the masks off
 COUNT_USERS = Phase(
     USE,
     "clients count, under masks and once a run, how many of them have which tensors of their updates",
-    sums=True,
-    moves=False,
+    gathers="sum",
 )
 EVERYBODY = "all clients together"
 UPLOAD = f"{MASKED}/{VECTOR}"
@@ -166,7 +167,7 @@ class MaskedSums:
     def _forms(self, phase: Phase) -> dict[str, TensorForm]:
         """The tensors that can be summed, by their names in the model."""
         assert self.standing.state is not None
-        forms = self.method.expected(self.standing.state, phase) if phase.sums else {}
+        forms = self.method.expected(self.standing.state, phase, self.phases.context) if phase.sums else {}
         return {
             name.removeprefix("update/"): form for name, form in forms.items() if form.dtype.is_floating_point
         }
@@ -177,7 +178,7 @@ class MaskedSums:
         assert self.standing.agreement is not None
         if not self.hidden:
             return layout_of(forms, users)
-        paths = self.method.scoring_paths(self.config) if due else ()
+        paths = self.method.scoring_paths(self.phases.context) if due else ()
         local = ("local",) if phase.sums and self.config.evaluation.local else ()
         return layout_of(forms, users, (*paths, *local), len(self.standing.agreement.classes), True)
 
@@ -266,7 +267,8 @@ class MaskedSums:
                 )
             }
         train_nodes = {client: self.blocks.train_nodes.get(client, 0) for client in contributions}
-        rows = contributed(contributions, train_nodes, statistics, self.aggregation.similarity_scale)
+        scaling, declared = self.aggregation.similarity_scale, self.phases.reception.declared
+        rows = contributed(contributions, train_nodes, statistics, scaling, declared)
         return Outcome(replies, failures, step, shares, told, rows)
 
     def _step(

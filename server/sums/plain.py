@@ -10,10 +10,12 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from fedtag.common.errors import QuorumError
+from fedtag.common.methods.records import Record
 from fedtag.common.secure.upload import Opened
 from fedtag.common.wire.records import Reply
+from fedtag.server.exchange.ledger import columns_of
 from fedtag.server.exchange.phases import Phases, Turn
-from fedtag.server.methods.registry import Phase
+from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.run_state import Standing
 from fedtag.server.strategies.aggregation import Aggregation
 from fedtag.server.strategies.weights import ClientStatistics, assessments, parse_statistics
@@ -106,7 +108,13 @@ class PlainSums:
             step,
             weights,
             replies,
-            contributed(contributions, counted, statistics, self.aggregation.similarity_scale),
+            contributed(
+                contributions,
+                counted,
+                statistics,
+                self.aggregation.similarity_scale,
+                self.phases.reception.declared,
+            ),
         )
 
     def _require(self, turn: Turn, updates: int) -> None:
@@ -149,6 +157,7 @@ def contributed(
     train_nodes: Mapping[str, int],
     statistics: Mapping[str, ClientStatistics],
     scaling: float,
+    declared: Mapping[str, Record],
 ) -> dict[str, dict[str, Any]]:
     """What the rows of clients say of their contributions."""
     found = assessments(train_nodes, statistics, scaling)
@@ -161,6 +170,6 @@ def contributed(
             "normaliser": training.get("normaliser"),
             "statistics": vars(found[client]) if client in found else {},
             "condensation": {name: told[name] for name in CONDENSATION if name in told},
-            "parameters": (reply.content.values.get("architecture") or {}).get("parameters"),
+            "columns": columns_of(reply, declared),
         }
     return rows

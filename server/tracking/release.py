@@ -11,12 +11,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
-from fedtag.common.config import RunConfig, flatten
+from fedtag.common.config import RunConfig, flatten, nested
+from fedtag.common.config.catalogue import installed_tables
 from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.methods.spec import METHODS
 from fedtag.common.models.parameters import fingerprint
+from fedtag.common.models.spec import BACKBONES
 from fedtag.server.tracking.run_directory import MODEL, MODEL_CARD, RunDirectory
 
-OF_NEIGHBOURS = ("neighbour-generator", "generator-most", "inductive")
+SHARED = ("method", "seed", "model", "text")
 REMEDY = "restore both files from the run"
 
 
@@ -64,21 +67,18 @@ def released_settings(config: RunConfig) -> dict[str, Any]:
 
     The seed is among them, because large neighbourhoods are sampled by it; nothing tells where data lies.
     """
-    nested = config.to_nested()
-    released = {name: nested[name] for name in settings_of(config.method) if name in nested}
-    of_train = set(OF_NEIGHBOURS) if config.train.neighbour_generator else set()
-    of_train |= {"inductive"} if config.method == "fedgc" else set()
-    train = {name: value for name, value in released.pop("train").items() if name in of_train}
-    return {**released, "train": train} if train else released
+    tables = config.to_nested()
+    deciding = (config.spec, *config.part_specs, BACKBONES.get(config.model.backbone))
+    own = [spec.name for spec in deciding if spec.settings is not None]
+    parts = ["parts"] if config.parts else []
+    flat = config.to_flat()
+    shared = nested({key: flat[key] for key in config.spec.released_with})
+    return {**{name: tables[name] for name in (*SHARED, *parts, *own)}, **shared}
 
 
-def settings_of(method: str) -> tuple[str, ...]:
-    """Names of these settings: common ones, and the table that is called as the method, without underscores.
-
-    Of `train` there is only what decides with which generated neighbours a graph is mended, in a run that has them, and
-    of FedGC, by which one trains before one predicts, whether test nodes must be left alone.
-    """
-    return "method", "seed", "model", "text", "train", method.replace("_", "")
+def settings_names() -> tuple[str, ...]:
+    """Names under which model.json may hold settings: shared tables, and those of what is installed."""
+    return (*SHARED, "parts", "train", *installed_tables())
 
 
 def card_digest(entries: Mapping[str, Any]) -> str:
@@ -88,9 +88,14 @@ def card_digest(entries: Mapping[str, Any]) -> str:
     method, settings) belongs to these parameters. It tells accidents and edits by hand; whoever forges a
     model can compute it anew.
     """
-    names = {*Card.model_fields, *settings_of(str(entries["method"]))} - {"digest"}
+    names = {*Card.model_fields, *settings_names()} - {"digest"}
     bound = {name: entries[name] for name in names if name in entries}
     return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).hexdigest()
+
+
+def releasing() -> list[str]:
+    """The methods that can be used and release a model."""
+    return [name for name, spec in METHODS.usable().items() if spec.traits.releases != "nothing"]
 
 
 def read_release(run: RunDirectory) -> Release:
@@ -101,8 +106,8 @@ def read_release(run: RunDirectory) -> Release:
     """
     if run.finished and not any((run.path / name).exists() for name in (MODEL, MODEL_CARD)):
         raise RunError(
-            f"{run.path} is a finished run that released no model, as with the method isolated, whose models "
-            "stay with the clients; use a run of fedavg, centralised or dance"
+            f"{run.path} is a finished run that released no model, as its method leaves models with the clients; "
+            f"use a run of {', '.join(releasing())}"
         )
     parameters, entries = run.read_model(), run.read_model_card()
     place = run.path / MODEL_CARD
@@ -113,8 +118,8 @@ def read_release(run: RunDirectory) -> Release:
         )
     try:
         card = Card.model_validate(entries)
-        known = {name: entries[name] for name in settings_of(str(entries["method"])) if name in entries}
-        if missing := {"seed", "model", "text"} - known.keys():
+        known = {name: entries[name] for name in settings_names() if name in entries}
+        if missing := set(SHARED) - known.keys():
             raise KeyError(*sorted(missing))
         config = RunConfig.from_flat(flatten(known))
     except ValidationError as error:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from fedtag.common.errors import RunError
 
+COLUMNS = "columns"
 Protection = Literal["none", "masked", "encrypted", "noised"]
 """What hides a record from whoever receives or carries it."""
 
@@ -61,7 +62,8 @@ class ClientRow:
     global class distribution, similarity. `condensation` holds `core` and `nodes`, the numbers of condensed and of
     original nodes, and of a synthetic graph the shares of its nodes that are `copied` from real ones, or `close`:
     closer to a real node than any other real node is. `parameters` is how many
-    the client's network has, where clients have networks of their own.
+    the client's network has, where clients have networks of their own. `columns` are those of the run's method and
+    parts, which stand beside the others in the file.
     """
 
     round: int
@@ -83,6 +85,7 @@ class ClientRow:
     statistics: Mapping[str, float | None] = field(default_factory=dict)
     condensation: Mapping[str, float | None] = field(default_factory=dict)
     parameters: int | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_fractions(self, f"client {self.client!r} in round {self.round}")
@@ -222,16 +225,19 @@ def row_to_object(row: Row) -> dict[str, Any]:
                 f"{item.name} of a {type(row).__name__} is not finite; only a finite number can be kept"
             )
         record[key_of(item)] = value
-    return record
+    return {**record.pop(COLUMNS, {}), **record}
 
 
 def object_to_row(kind: type[RowType], record: Mapping[str, Any]) -> RowType:
-    """The row of a JSON object; keys that this version does not know are ignored.
+    """The row of a JSON object; keys that this version does not know are columns of a method, or ignored.
 
     Raises:
         RunError: a key without a default is missing.
     """
-    known = {item.name: record[key_of(item)] for item in fields(kind) if key_of(item) in record}
+    names = {key_of(item): item.name for item in fields(kind)}
+    known = {names[key]: value for key, value in record.items() if key in names}
+    if COLUMNS in names:
+        known[COLUMNS] = {key: value for key, value in record.items() if key not in names}
     try:
         return kind(**known)
     except TypeError as error:

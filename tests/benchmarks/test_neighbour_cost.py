@@ -58,9 +58,9 @@ def homomorphically(values: list[np.ndarray]) -> tuple[list[bytes], bytes, np.nd
 
 
 @pytest.mark.parametrize("dimension", [1433, 3703])
-@pytest.mark.parametrize("way", ["summed", "homomorphic"])
+@pytest.mark.parametrize("way", ["summed", "encrypted"])
 def test_what_a_boundary_node_costs(way: str, dimension: int) -> None:
-    if way == "homomorphic":
+    if way == "encrypted":
         pytest.importorskip("tenseal", reason="the extra he (TenSEAL) is not installed")
     values = sparse(dimension)
     parts, total, found, clock = (under_masks if way == "summed" else homomorphically)(values)

@@ -7,9 +7,9 @@ import time
 import pytest
 import torch
 
-from fedtag.client.condense.synthetic.registry import CONDENSERS, condense
+from fedtag.client.condense.condenser import CONDENSERS, condense
 from fedtag.common.graph import Graph
-from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.settings.sections import CondenserConfig
 from fedtag.common.synthetic.labels import condensed_size
 
 pytestmark = pytest.mark.benchmark

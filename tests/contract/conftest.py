@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from fedtag.client.context.session import Session
 from fedtag.client.data.text_graph import TEST, TRAIN, VAL, TextGraph, canonical_edges
 from fedtag.client.data.writing import write_folder
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.secure.member import Member
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
 from fedtag.common.config import RunConfig
+from fedtag.common.config.run_config import without_foreign
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.secure.upload import Layout
 from fedtag.common.wire.codec import Parcel, decode_reply
@@ -48,9 +49,9 @@ QUICK_FEDGC = {
 }
 CORE = {
     "condenser.name": "dance-core",
-    "dance.confidence": 0.4,
-    "dance.pseudo-share": 0.3,
-    "dance.pseudo-label-weight": 0.5,
+    "dance-core.confidence": 0.4,
+    "dance-core.pseudo-share": 0.3,
+    "dance-core.pseudo-label-weight": 0.5,
 }
 METHODS: dict[str, dict[str, Any]] = {
     "isolated": {"method": "isolated"},
@@ -117,12 +118,12 @@ METHODS: dict[str, dict[str, Any]] = {
         **QUICK,
     },
     "da_dfgas": {"method": "da_dfgas"},
-    "da_dfgas, one for all": {"method": "da_dfgas", "dadfgas.personal": False, "dadfgas.cells": 1},
+    "da_dfgas, one for all": {"method": "da_dfgas", "da_dfgas.personal": False, "da_dfgas.cells": 1},
     "da_dfgas, inductive": {
         "method": "da_dfgas",
         "train.inductive": True,
-        "dadfgas.scoring": "auto",
-        "dadfgas.keep-local": True,
+        "da_dfgas.scoring": "auto",
+        "da_dfgas.keep-local": True,
     },
     "fedavg, dance-core": {"method": "fedavg", **CORE},
     "da_dfgas, dance-core": {"method": "da_dfgas", **CORE},
@@ -138,10 +139,10 @@ METHODS: dict[str, dict[str, Any]] = {
         "privacy.secure-aggregation": True,
         **CORE,
     },
-    "da_dfgas, search only": {"method": "da_dfgas", "dadfgas.search-share": 1.0},
+    "da_dfgas, search only": {"method": "da_dfgas", "da_dfgas.search-share": 1.0},
     "da_dfgas, secure": {
         "method": "da_dfgas",
-        "dadfgas.personal": False,
+        "da_dfgas.personal": False,
         "aggregation.statistics": "previous",
         "privacy.secure-aggregation": True,
     },
@@ -164,8 +165,8 @@ METHODS: dict[str, dict[str, Any]] = {
         **QUICK_FEDGC,
         "fedgc.self-training": False,
         "fedgc.bottleneck": True,
-        "fedgc.exchange": "summed",
-        "fedgc.exchange-hops": 2,
+        "neighbour-exchange.mode": "summed",
+        "neighbour-exchange.hops": 2,
     },
     "fedgc, cosine, inductive, secure": {
         "method": "fedgc",
@@ -188,7 +189,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "privacy.dp.noise": 0.1,
     },
 }
-MENDED = {"train.neighbour-generator": True, "train.generator-rounds": 2, "train.generator-most": 2}
+MENDED = {"parts": "neighbour-generator", "neighbour-generator.rounds": 2, "neighbour-generator.most": 2}
 METHODS |= {
     "isolated, mended": {"method": "isolated", **MENDED},
     "fedavg, mended, inductive": {
@@ -216,7 +217,7 @@ METHODS |= {
     "fedavg, mended, dance-core, inductive": {
         "method": "fedavg",
         "train.inductive": True,
-        "dance.core-refresh": 2,
+        "dance-core.core-refresh": 2,
         **CORE,
         **MENDED,
     },
@@ -333,10 +334,10 @@ def federate(tmp_path_factory: pytest.TempPathFactory) -> Federate:
     ) -> Finished:
         if graphs is None:
             graphs = federation(changes)
-        config = RunConfig.from_flat({**BASE, "clients": len(graphs), **changes, **more})
+        config = RunConfig.from_flat(without_foreign({**BASE, "clients": len(graphs), **changes, **more}))
         place = tmp_path_factory.mktemp("federation")
         sessions = [
-            Session(
+            SiteRun(
                 Site(
                     graph.name,
                     write_folder(graph, place / "data" / graph.name),

@@ -14,10 +14,11 @@ import torch
 
 from fedtag.client.data.text_graph import TEST, VAL, TextGraph
 from fedtag.common.models.parameters import fingerprint
+from fedtag.common.parts.spec import declared_records
 from fedtag.common.secure.phases import SHARES
-from fedtag.server.exchange.ledger import COMMON_KINDS
-from fedtag.server.methods.registry import ServerState, condenses
 from fedtag.server.parts.neighbour_generator import method_of
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.state import ServerState
 
 REQUIRED = (
     "train_loss",
@@ -44,7 +45,7 @@ def test_there_is_one_complete_row_a_round(finished: Finished) -> None:
         assert (row["clients_ok"], row["clients_failed"]) == (finished.config.clients, 0)
         condensed = row["effective_ratio"]
         # With fedgc the server condenses, and no client trains on fewer nodes than it has.
-        told = condenses(finished.config) and finished.config.method != "fedgc"
+        told = finished.config.condenses and finished.config.method != "fedgc"
         told = told and not finished.config.privacy.hide_statistics
         assert 0 < condensed <= 1 if told else condensed is None
 
@@ -80,7 +81,7 @@ def test_accuracies_are_pooled_over_nodes(finished: Finished) -> None:
 def test_the_summary_repeats_the_rows(finished: Finished) -> None:
     summary, rows = finished.summary, finished.rows
     releasable = method_of(finished.config).releasable
-    candidates = [row for row in rows if releasable(row["round"], finished.config)]
+    candidates = [row for row in rows if releasable(row["round"], ServerContext(finished.config))]
     best = max(candidates, key=lambda row: (row["val_accuracy"], -row["round"]))
     if finished.config.privacy.dp.mode != "off":
         best = rows[-1]  # a choice by validation would be a query of its own
@@ -99,22 +100,21 @@ def test_the_released_model_is_that_of_the_best_round(finished: Finished) -> Non
     released = finished.path / "run" / "model.safetensors"
     assert released.exists() == (finished.config.method != "isolated")
     if finished.summary.best_round == 3:
-        state = method_of(finished.config).released
-        assert fingerprint(finished.best) == fingerprint(state(ServerState(finished.state, finished.values)))
+        state, context = ServerState(finished.state, finished.values), ServerContext(finished.config)
+        assert fingerprint(finished.best) == fingerprint(method_of(finished.config).released(state, context))
 
 
 def test_only_declared_kinds_cross_the_network(finished: Finished) -> None:
-    method = method_of(finished.config)
-    declared = {*COMMON_KINDS, *method.kinds}
+    declared = declared_records(finished.config)
     disclosed = {(row["round"], row["from"], row["kind"]) for row in finished.disclosures}
     sealed = {
         (row["round"], row["from"], row["to"], row["kind"], row["protected"]) for row in finished.disclosures
     }
     for reply in finished.replies:
         kinds = {name.partition("/")[0] for name in reply.content.tensors} | reply.content.values.keys()
-        assert kinds <= declared
+        assert kinds <= declared.keys()
         assert {(reply.round, reply.client, kind) for kind in kinds} <= disclosed
-        assert {letter.kind for letter in reply.content.letters} <= {SHARES} | declared
+        assert {letter.kind for letter in reply.content.letters} <= declared.keys()
         for letter in reply.content.letters:
             assert (reply.round, reply.client, letter.recipient, letter.kind, "encrypted") in sealed
         shares = any(letter.kind == SHARES for letter in reply.content.letters)

@@ -23,7 +23,7 @@ from fedtag.common.config import RunConfig
 from fedtag.common.models.supernet.logits import ARCHITECTURE
 from fedtag.common.secure.fixed_point import FixedPoint
 from fedtag.common.secure.upload import Layout, Opened
-from fedtag.server.methods.registry import TensorForm
+from fedtag.server.protocol.forms import TensorForm
 from fedtag.server.strategies.aggregation import masked_mean
 from fedtag.server.strategies.use import layout_of, partial_tensors, used_by_enough
 

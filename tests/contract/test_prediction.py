@@ -13,6 +13,7 @@ from fedtag.client.evidence.packs import read_packs
 from fedtag.common.errors import RunError
 from fedtag.runs.prediction import Predicted, predict
 from fedtag.server.parts.neighbour_generator import method_of
+from fedtag.server.protocol.context import ServerContext
 from fedtag.server.tracking.run_directory import RunDirectory
 
 Finished = Any
@@ -34,7 +35,7 @@ def test_accuracies_are_those_of_the_run(finished: Finished, predicted: dict[str
     rows = [row for row in finished.clients if row["round"] == finished.summary.best_round]
     if not predicted:
         assert finished.config.method == "isolated"
-        with pytest.raises(RunError, match="released no model, as with the method isolated"):
+        with pytest.raises(RunError, match="released no model, as its method leaves"):
             predict(finished.path / "run", next(iter((finished.path / "data").iterdir())))
         return
     assert predicted.keys() == {row["client"] for row in rows}
@@ -61,7 +62,7 @@ def test_accuracies_are_those_of_the_run(finished: Finished, predicted: dict[str
 def test_the_path_is_the_one_that_validation_chose(
     finished: Finished, predicted: dict[str, Predicted]
 ) -> None:
-    paths = method_of(finished.config).scoring_paths(finished.config)
+    paths = method_of(finished.config).scoring_paths(ServerContext(finished.config))
     rows = [row for row in finished.clients if row["round"] == finished.summary.best_round]
     for made in predicted.values():
         pooled = {
@@ -77,7 +78,7 @@ def test_the_path_is_the_one_that_validation_chose(
 def test_evidence_is_that_of_the_run(finished: Finished, predicted: dict[str, Predicted]) -> None:
     number = RunDirectory.open(finished.path / "run").read_model_card().get("round")
     for site, made in predicted.items():
-        if not method_of(finished.config).keeps_evidence:
+        if not finished.config.spec.traits.keeps_evidence:
             assert made.prediction.packs is None
             continue
         kept = read_packs(finished.path / "work" / site / "evidence" / f"round-{number:04d}.jsonl")

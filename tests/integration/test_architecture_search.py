@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 SETTINGS = {
     "method": "da_dfgas",
     "rounds": 3,
-    "dadfgas.search-share": 0.34,
-    "dadfgas.own": "always",
-    "dadfgas.architecture-rate": 0.5,
-    "dadfgas.cells": 1,
+    "da_dfgas.search-share": 0.34,
+    "da_dfgas.own": "always",
+    "da_dfgas.architecture-rate": 0.5,
+    "da_dfgas.cells": 1,
     "train.epochs": 3,
 }
 IDLE = (0, 7, 31)
@@ -99,13 +99,13 @@ def test_a_site_predicts_by_its_own_architecture_as_it_was_scored(tiny: Tiny, tm
             assert set(table["scoring"].to_pylist()) == {"own" if own else "shared"}
             rows = zip(*(table[key].to_pylist() for key in ("prediction", "label", "split")), strict=True)
             right[own] += sum(said == label for said, label, split in rows if split == "test")
-    nodes = sum(session.sizes["test_nodes"] for session in run.sessions)
+    nodes = sum(session.data.sizes["test_nodes"] for session in run.sessions)
     assert right[True] / nodes == pytest.approx(run.summary.test_accuracy)
     assert right[True] != right[False]
 
 
 def test_architectures_that_predict_nothing_are_refused(tiny: Tiny, tmp_path: Path) -> None:
-    own, one = tiny(SETTINGS), tiny({**SETTINGS, "dadfgas.personal": False})
+    own, one = tiny(SETTINGS), tiny({**SETTINGS, "da_dfgas.personal": False})
     file = own.place / "run" / "architectures" / "site-0.json"
 
     def refused(run: Tried, architecture: Path) -> str:

@@ -74,7 +74,7 @@ def test_da_dfgas_is_trained_on_condensed_text_graphs(
         "ratio": 0.25,
         "model.hidden": 8,
         "train.epochs": 3,
-        "dadfgas.cells": 1,
+        "da_dfgas.cells": 1,
         "condenser.name": condenser,
     }
     runs = [run_federation(tmp_path / f"run-{number}", settings) for number in range(2)]
@@ -148,7 +148,13 @@ def test_a_stopped_run_goes_on_with_the_cores_that_it_had(tiny: Tiny, method: st
 @pytest.mark.parametrize("method", ["fedavg", "da_dfgas"])
 def test_masked_updates_from_cores_come_to_what_they_do_in_clear(tiny: Tiny, method: str) -> None:
     """One client cannot train; masks leave the rounding of fixed point."""
-    settings = {**CORE, "method": method, "rounds": 2, "dadfgas.personal": False, "dadfgas.search-share": 0.5}
+    settings = {
+        **CORE,
+        "method": method,
+        "rounds": 2,
+        "da_dfgas.personal": False,
+        "da_dfgas.search-share": 0.5,
+    }
     settings |= {"aggregation.statistics": "previous"} if method == "da_dfgas" else {}
     clear = tiny(settings, clients=4, idle=(2,))
     masked = tiny({**settings, "privacy.secure-aggregation": True}, clients=4, idle=(2,))

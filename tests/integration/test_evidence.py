@@ -14,6 +14,7 @@ import torch
 from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_packs
 from fedtag.client.evidence.verification import verify
 from fedtag.common.methods.dance.model import initial_dance_model
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.models.parameters import fingerprint, load_parameters
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def test_packs_exist_for_each_round_and_each_node(dance_run: Federated) -> None:
         assert available_rounds(site.evidence / "core") == (1, 2, 3, 4)
         for number in range(1, 5):
             core = packs_of(site, "core", number)
-            assert len(core) == int(np.ceil(dance_run.config.ratio * session.graph.num_nodes - 1e-9))
+            assert len(core) == int(np.ceil(dance_run.config.ratio * session.data.graph.num_nodes - 1e-9))
             assert {pack.kind for pack in core} == {"core"}
             assert {pack.round for pack in core} == {number}
 
@@ -84,7 +85,7 @@ def test_every_chunk_is_literal(dance_run: Federated) -> None:
 
 @pytest.mark.parametrize("kind", ["core", "scored"])
 def test_budgets_hold_and_are_used(dance_run: Federated, kind: str) -> None:
-    dance = dance_run.config.dance
+    dance = dance_run.config.own(DanceConfig)
     budgets = {0: 1, 1: dance.one_hop_budget, 2: dance.two_hop_budget}
     largest = dict.fromkeys([*budgets, "chunks"], 0)
     nothing = everything = 0
@@ -156,9 +157,9 @@ def test_packs_hold_the_prediction_of_the_released_model(dance_run: Federated) -
     by_client = {row.client: row for row in rows}
     for site, session in zip(dance_run.sites, dance_run.sessions, strict=True):
         packs = packs_of(site, "scored", card["round"])
-        labels = [session.data.classes[label] for label in session.data.labels]
+        labels = [session.data.text_graph.classes[label] for label in session.data.text_graph.labels]
         assert [pack.label for pack in packs] == labels
-        test = session.graph.test_mask.tolist()
+        test = session.data.graph.test_mask.tolist()
         right = [pack.prediction == pack.label for pack, counted in zip(packs, test, strict=True) if counted]
         expected = by_client[site.name].scores["test_accuracy_evidence"]
         assert sum(right) / len(right) == pytest.approx(expected, abs=1e-9)

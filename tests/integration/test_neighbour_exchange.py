@@ -16,16 +16,17 @@ import torch
 from flwr.app import Error, Message
 from typer.testing import CliRunner
 
-from fedtag.client.context.session import Session
 from fedtag.client.data.sites import site_graphs
 from fedtag.client.data.text_graph import TextGraph, canonical_edges
 from fedtag.client.data.writing import write_folder
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, WireError
 from fedtag.common.parts.neighbour_exchange.homomorphic import Holder, fresh_key, tenseal
-from fedtag.common.parts.neighbour_exchange.messages import BYTES, KEY, PARTS, REQUEST, unpacked
+from fedtag.common.parts.neighbour_exchange.messages import BYTES, unpacked
+from fedtag.common.parts.neighbour_exchange.names import KEY, PARTS, REQUEST
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.letters import STAMP_BYTES, letter_stamp, opened_letter
 from fedtag.common.wire.codec import decode_instruction, decode_reply, encode
@@ -54,7 +55,7 @@ SETTINGS: dict[str, Any] = {
     "exchange.poll": 0.001,
 }
 # Names of ways, so that what needs TenSEAL is skipped by its name where it is not installed.
-WAYS = ("summed", "homomorphic")
+WAYS = ("summed", "encrypted")
 
 
 class Killed(BaseException):
@@ -64,7 +65,7 @@ class Killed(BaseException):
 class Grid(InProcessGrid):
     """Notes what the server gets, loses nodes in some phases, lets a node send something else, or dies."""
 
-    def __init__(self, sessions: Iterable[Session], absent: frozenset[str], spoil: Callable[[Reply], Reply]):
+    def __init__(self, sessions: Iterable[SiteRun], absent: frozenset[str], spoil: Callable[[Reply], Reply]):
         super().__init__(list(sessions))
         self.absent = absent
         self.spoil = spoil
@@ -99,7 +100,7 @@ class Run:
 
     grid: Grid
     directory: RunDirectory
-    sessions: list[Session]
+    sessions: list[SiteRun]
 
     def features(self) -> dict[str, np.ndarray]:
         run = self.grid.seen[0].run
@@ -163,7 +164,7 @@ class World:
         places = self.folder / name / "work"
         cache = self.folder / "cache"
         sessions = [
-            Session(Site(site, data, places / site, cache, "cpu"), config)
+            SiteRun(Site(site, data, places / site, cache, "cpu"), config)
             for site, data in self.sites.items()
         ]
         grid = Grid(sessions, absent, spoil)
@@ -215,10 +216,10 @@ def runs(world: World) -> dict[str, Run]:
 
 
 def run_of(world: World, runs: dict[str, Run], way: str) -> Run:
-    if way == "homomorphic":
+    if way == "encrypted":
         pytest.importorskip("tenseal", reason="the extra he (TenSEAL) is not installed")
     if way not in runs:
-        runs[way] = world.train(way, **{"fedgc.exchange": way})
+        runs[way] = world.train(way, **{"neighbour-exchange.mode": way})
     return runs[way]
 
 
@@ -246,14 +247,14 @@ def test_sums_under_masks_are_exact_to_rounding(world: World, runs: dict[str, Ru
 
 @pytest.mark.parametrize("way", WAYS)
 def test_two_hops_are_two_products(world: World, way: str) -> None:
-    if way == "homomorphic":
+    if way == "encrypted":
         pytest.importorskip("tenseal", reason="the extra he (TenSEAL) is not installed")
-    run = world.train(f"twice {way}", **{"fedgc.exchange": way, "fedgc.exchange-hops": 2})
+    run = world.train(f"twice {way}", **{"neighbour-exchange.mode": way, "neighbour-exchange.hops": 2})
     agree(run.features(), world.expected(3, hops=2), rtol=1e-3, atol=1e-5)
 
 
 def test_the_least_number_of_neighbours_is_the_setting(world: World) -> None:
-    run = world.train("many", **{"fedgc.exchange": "summed", "fedgc.min-neighbours": 5})
+    run = world.train("many", **{"neighbour-exchange.mode": "summed", "neighbour-exchange.min-neighbours": 5})
     agree(run.features(), world.expected(5), rtol=1e-5, atol=1e-6)
     assert run.told()["total"]["small"] > 0
 
@@ -264,7 +265,7 @@ def test_the_server_sees_nothing_that_it_can_read(world: World, runs: dict[str, 
     run = run_of(world, runs, way)
     planted = []
     for session in run.sessions:
-        x = session.graph.x.numpy()
+        x = session.data.graph.x.numpy()
         for values in (*x, *x.T, *run.features()[session.site.name]):
             whole = np.rint(values.astype(float) * 2.0**40).astype("<i8")
             planted += [values.astype("<f4").tobytes(), values.astype("<f8").tobytes(), whole.tobytes()]
@@ -287,7 +288,7 @@ def test_the_server_sees_nothing_that_it_can_read(world: World, runs: dict[str, 
 
 
 def test_the_server_cannot_decrypt_with_anything_that_it_received(world: World, runs: dict[str, Run]) -> None:
-    run = run_of(world, runs, "homomorphic")
+    run = run_of(world, runs, "encrypted")
     first, second = run.sessions[0].site, run.sessions[1].site
     keys = [letter for reply in run.grid.seen for letter in reply.content.letters if letter.kind == KEY]
     others = {(first.name, session.site.name) for session in run.sessions[1:]}
@@ -344,29 +345,29 @@ def size_of(body: bytes) -> int:
 
 
 def test_disclosures_say_what_the_shared_key_means(world: World, runs: dict[str, Run]) -> None:
-    run = run_of(world, runs, "homomorphic")
+    run = run_of(world, runs, "encrypted")
     lines = (run.directory.path / "disclosures.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     by_kind = {row["kind"]: row for row in rows}
     assert "works together with the server" in by_kind[KEY]["reveals"]
     assert by_kind[REQUEST]["protected"] == "encrypted"
-    assert "fedgc.min-neighbours" in by_kind[PARTS]["reveals"]
+    assert "neighbour-exchange.min-neighbours" in by_kind[PARTS]["reveals"]
     assert by_kind[PARTS]["protected"] == "encrypted"
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_peer_that_vanishes_takes_only_the_sums_that_it_has_part_in(world: World, way: str) -> None:
-    if way == "homomorphic":
+    if way == "encrypted":
         pytest.importorskip("tenseal", reason="the extra he (TenSEAL) is not installed")
     absent = frozenset({"neighbours-give 3"})
-    run = world.train(f"vanished {way}", absent, **{"fedgc.exchange": way})
+    run = world.train(f"vanished {way}", absent, **{"neighbour-exchange.mode": way})
     agree(run.features(), world.expected(3, missing=frozenset({1})), rtol=1e-3, atol=1e-6)
     assert run.told()["total"]["missing"] > 0
     assert len(run.directory.read_rounds()) == 2
 
 
 def test_who_misses_the_sums_goes_on_with_its_own_nodes(world: World) -> None:
-    run = world.train("late", frozenset({"neighbours-take 3"}), **{"fedgc.exchange": "summed"})
+    run = world.train("late", frozenset({"neighbours-take 3"}), **{"neighbour-exchange.mode": "summed"})
     found, alone = run.features(), world.expected(10**6)
     np.testing.assert_allclose(found["client-01"], alone["client-01"], rtol=1e-4, atol=1e-6)
     whole = world.expected(3)
@@ -377,7 +378,7 @@ def test_who_misses_the_sums_goes_on_with_its_own_nodes(world: World) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("how", ["noise", "cut", "table"])
 def test_spoilt_parts_cost_sums_and_no_run(world: World, way: str, how: str) -> None:
-    if way == "homomorphic":
+    if way == "encrypted":
         pytest.importorskip("tenseal", reason="the extra he (TenSEAL) is not installed")
 
     def spoil(reply: Reply) -> Reply:
@@ -398,12 +399,12 @@ def test_spoilt_parts_cost_sums_and_no_run(world: World, way: str, how: str) -> 
             ]
         return replace(reply, content=replace(reply.content, tensors=tensors, values=values))
 
-    run = world.train(f"{how} {way}", spoil=spoil, **{"fedgc.exchange": way})
+    run = world.train(f"{how} {way}", spoil=spoil, **{"neighbour-exchange.mode": way})
     agree(run.features(), world.expected(3, missing=frozenset({2})), rtol=1e-3, atol=1e-6)
 
 
 def test_a_resumed_run_keeps_its_features(world: World) -> None:
-    settings = {"fedgc.exchange": "summed"}
+    settings = {"neighbour-exchange.mode": "summed"}
     whole = world.train("whole", **settings)
     with pytest.raises(Killed):
         world.train("resumed", dies_after="condense", **settings)
@@ -418,7 +419,7 @@ def test_a_resumed_run_keeps_its_features(world: World) -> None:
 def test_without_tenseal_nothing_begins(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tenseal", None)
     with pytest.raises(ConfigError, match=r"fedtag\[he\]"):
-        world.train("bare", **{"fedgc.exchange": "homomorphic"})
+        world.train("bare", **{"neighbour-exchange.mode": "encrypted"})
 
 
 def test_off_is_off(world: World) -> None:
@@ -444,7 +445,7 @@ def test_a_site_predicts_with_what_others_added_to_its_features(
 
     workspaces = {session.site.name: session.site.workspace for session in run.sessions}
     found = sum(right(name, "--workspace", workspaces[name]) for name in world.sites)
-    tested = sum(session.sizes["test_nodes"] for session in run.sessions)
+    tested = sum(session.data.sizes["test_nodes"] for session in run.sessions)
     assert found / tested == pytest.approx(json.loads((out / "summary.json").read_text())["test_accuracy"])
     first = next(iter(world.sites))
     for name, workspace, said in (

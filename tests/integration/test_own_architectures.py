@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 import fedtag.server.strategies.aggregation as aggregation
+from fedtag.common.methods.da_dfgas.course import first_supernet
 from fedtag.common.models.parameters import Parameters, parameters_of
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.logits import is_architecture
 from fedtag.common.models.supernet.network import always_used, used_names
-from fedtag.common.models.supernet.supernet import initial_supernet
 
 if TYPE_CHECKING:
     from fedtag.common.wire.records import Instruction, Reply
@@ -27,9 +27,9 @@ SETTINGS: Settings = {
     "method": "da_dfgas",
     "rounds": 4,
     "model.hidden": 4,
-    "dadfgas.search-share": 0.5,
-    "dadfgas.own": "always",
-    "dadfgas.architecture-rate": 0.5,
+    "da_dfgas.search-share": 0.5,
+    "da_dfgas.own": "always",
+    "da_dfgas.architecture-rate": 0.5,
     "train.epochs": 3,
     "aggregation.statistics": "previous",
     "privacy.block-rounds": 10,
@@ -104,7 +104,7 @@ def test_a_masked_sum_is_the_plain_one_of_what_three_use(
     once: Callable[..., Tried], tiny: Tiny, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     # A second round of search would make much of the rounding in the first: Adam takes whole steps by any gradient.
-    settings = {**settings, "dadfgas.search-share": 0.25}
+    settings = {**settings, "da_dfgas.search-share": 0.25}
     secure = once({**settings, **SECURE})
     monkeypatch.setattr(aggregation, "weighted_mean", mean_of_three)
     plain = tiny({**SETTINGS, **settings}, clients=CLIENTS)
@@ -122,7 +122,7 @@ def test_a_masked_sum_is_the_plain_one_of_what_three_use(
 
 def test_hidden_statistics_change_no_model(once: Callable[..., Tried]) -> None:
     """Which client lags behind cannot be known then, so that nobody is to work longer."""
-    settings = {**UNIFORM, "dadfgas.adaptive": False}
+    settings = {**UNIFORM, "da_dfgas.adaptive": False}
     open_run, hidden = once({**settings, **SECURE}), once({**settings, **HIDDEN})
     for name, value in open_run.state.items():
         torch.testing.assert_close(hidden.state[name], value, rtol=0, atol=1e-6, msg=name)
@@ -143,7 +143,7 @@ def test_users_are_counted_once_and_what_few_use_stays(once: Callable[..., Tried
     assert run.rounds.standing.users == counts
     kinds = {"nobody": 0, "few": 0, "enough": 0}
     after = models(run)
-    start = parameters_of(initial_supernet(run.rounds.config, 8, 3))
+    start = parameters_of(first_supernet(run.rounds.config, 8, 3))
     for name, count in counts.items():
         kinds["nobody" if not count else "few" if count < FEWEST else "enough"] += 1
         for number in (4, 5):
@@ -156,7 +156,7 @@ def test_users_are_counted_once_and_what_few_use_stays(once: Callable[..., Tried
 def test_without_masks_two_users_move_a_tensor(once: Callable[..., Tried]) -> None:
     """The rule belongs to secure aggregation; in clear every user counts."""
     run = once({})
-    start = parameters_of(initial_supernet(run.rounds.config, 8, 3))
+    start = parameters_of(first_supernet(run.rounds.config, 8, 3))
     used = run.rounds.standing.state
     assert used is not None
     told = used.values["architectures"]

@@ -23,7 +23,7 @@ import pytest
 from flwr.app import Context, RecordDict
 
 from fedtag.client.app import at_the_site, client_app
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.worker.errors import CarriedOutError, WorkerLostError, WorkerUnavailableError
 from fedtag.client.worker.handover import ask, hand_over
@@ -83,7 +83,7 @@ class AtSite:
         site = Site(
             "site", Path(self.node["data"]), self.workspace / "other", self.workspace / "cache", "cpu"
         )
-        return serialised(Session(site, RunConfig.from_flat(self.run)).respond(instruction_of(record)))
+        return serialised(SiteRun(site, RunConfig.from_flat(self.run)).respond(instruction_of(record)))
 
     def workers(self) -> list[int]:
         """All that ever listened."""
@@ -150,7 +150,7 @@ def test_a_run_through_workers_equals_one_in_this_process(
         workspaces = [tmp_path / f"{kind}-{name}" for name in names]
         parts = zip(names, folders, workspaces, strict=True)
         sites = [Site(name, folder, own, own / "cache", "cpu") for name, folder, own in parts]
-        grid = InProcessGrid([Session(site, config) for site in sites])
+        grid = InProcessGrid([SiteRun(site, config) for site in sites])
         if kind == "worker":
             grid.app = client_app(at_the_site)
             for node, site in zip(list(grid.contexts), sites, strict=True):

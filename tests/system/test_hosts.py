@@ -67,7 +67,7 @@ def federation(
     for side in ("server", "client"):
         make_environment(folder / side, side)
     checkout = folder / "checkout"
-    (checkout / "deploy").mkdir(parents=True)
+    (checkout / "deploy" / "systemd").mkdir(parents=True)
     for number, name in enumerate(NAMES):
         rename_classes(write_feature_folder(folder / "graphs" / name, seed=number))
     with Hosts(NAMES, SERVER) as hosts, ProgramGroup(folder) as group:
@@ -76,8 +76,8 @@ def federation(
             (folder / host).mkdir(exist_ok=True)
             (folder / host / "state").mkdir()
         made.shell("server", "coordinator: keys")
-        settings = (REPOSITORY / "deploy" / "flower.toml").read_text(encoding="utf-8")
-        (checkout / "deploy" / "flower.toml").write_text(
+        settings = (REPOSITORY / "deploy" / "systemd" / "flower.toml").read_text(encoding="utf-8")
+        (checkout / "deploy" / "systemd" / "flower.toml").write_text(
             settings.replace("/etc/fedtag", str(made.keys.server))
         )
         for name in NAMES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,20 +15,22 @@ from fedtag.client.condense.core.members import Core, pseudo_labels, select_core
 from fedtag.client.condense.core.prior import EvidencePrior
 from fedtag.client.condense.core.topology import rebuild_topology
 from fedtag.client.condense.synthetic.choice import induced
-from fedtag.client.context.session import Session
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
+from fedtag.common.condensers.dance_core.settings import CoreConfig
 from fedtag.common.graph import Adjacency, Graph
 from fedtag.common.randomness import derive_seed, numpy_generator
-from fedtag.common.settings.methods import DanceConfig
 
 KEPT = "core"
 """The name under which a core that outlives its round is remembered."""
 
 
 def core_of_round(
-    session: Session,
+    data: SiteData,
+    context: RunContext[Any],
+    settings: CoreConfig,
     z: Float[Tensor, "nodes hidden"],
     logits: Float[Tensor, "nodes classes"],
-    round_number: int,
 ) -> Core:
     """The client's core in a round: a new one where a refresh is due, else the remembered one.
 
@@ -35,16 +39,17 @@ def core_of_round(
     inductive, no test nodes.
 
     Args:
-        session: of the client, while it responds.
+        data: of the client.
+        context: of the round.
+        settings: of the core.
         z: embedding of every node of the training graph by the received model.
         logits: of the same nodes by the same model.
-        round_number: from 1.
     """
-    config, name, graph = session.config, session.site.name, session.training_graph
-    settings, every, count = config.dance, config.dance.core_refresh, session.sizes["nodes"]
-    kept = None if due(round_number, every) else session.remembered(KEPT)
+    config, name, graph = context.config, data.site.name, data.training.graph
+    round_number, every, count = context.round, settings.core_refresh, data.sizes["nodes"]
+    kept = None if due(round_number, every) else context.memory.remembered(KEPT)
     if kept is not None:
-        nodes, labels = (kept.tensors[part].to(session.device) for part in ("nodes", "labels"))
+        nodes, labels = (kept.tensors[part].to(data.device) for part in ("nodes", "labels"))
         return Core(nodes, labels, nodes.numel() / count)
     core = choose_core(
         z[:count],
@@ -60,7 +65,7 @@ def core_of_round(
         hidden=graph.test_mask[:count] if config.train.inductive else None,
     )
     if every != 1:
-        session.remember({"nodes": core.nodes, "labels": core.labels}, {}, KEPT)
+        context.memory.remember({"nodes": core.nodes, "labels": core.labels}, {}, KEPT)
     return core
 
 
@@ -68,7 +73,7 @@ def choose_core(
     z: Float[Tensor, "nodes hidden"],
     logits: Float[Tensor, "nodes classes"],
     train_labels: Int[Tensor, " nodes"],
-    settings: DanceConfig,
+    settings: CoreConfig,
     *,
     num_classes: int,
     ratio: float,
@@ -123,7 +128,7 @@ def choose_core(
 
 @torch.no_grad()
 def core_links(
-    settings: DanceConfig,
+    settings: CoreConfig,
     graph: Graph,
     nodes: Int[Tensor, " core"],
     x: Float[Tensor, "core dim"],

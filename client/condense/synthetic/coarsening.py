@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from fedtag.client.condense.condenser import Report
 from fedtag.client.condense.core.prototypes import cluster
 from fedtag.client.condense.synthetic.choice import members, places, smoothed
-from fedtag.client.condense.synthetic.registry import Report
 from fedtag.common.graph import Graph
-from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.settings.sections import CondenserConfig
 from fedtag.common.synthetic.condensed import Condensed
 
 BLOCK = 4096
@@ -23,7 +23,7 @@ BLOCK = 4096
 def condensed(
     graph: Graph, size: int, settings: CondenserConfig, generator: torch.Generator, report: Report | None
 ) -> Condensed:
-    """Supernodes around k-means clusters of each class's training nodes; arguments as of `registry.condense`.
+    """Supernodes around k-means clusters of each class's training nodes; arguments as of `condense`.
 
     Every other node joins the group whose centre is nearest in features propagated over two hops. Where
     embeddings coincide there are fewer supernodes than wanted. A supernode of one node is a copy of it.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import torch
 
+from fedtag.client.condense.condenser import Report
 from fedtag.client.condense.synthetic.gcond import matched
-from fedtag.client.condense.synthetic.registry import Report
 from fedtag.common.graph import Graph
-from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.settings.sections import CondenserConfig
 from fedtag.common.synthetic.condensed import Condensed
 
 
 def condensed(
     graph: Graph, size: int, settings: CondenserConfig, generator: torch.Generator, report: Report | None
 ) -> Condensed:
-    """As many matches as GCond's, each at a fresh model; arguments as of `registry.condense`."""
+    """As many matches as GCond's, each at a fresh model; arguments as of `condense`."""
     models = settings.outer_loops * settings.inner_loops
     return matched(graph, size, settings, generator, report, models, 1)

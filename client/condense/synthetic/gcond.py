@@ -1,19 +1,19 @@
 """Condensation by gradient matching: GCond, and its variant without links.
 
 GCond (Jin et al., 2022) learns features X' and links A' = g(X') such that a model gets the same gradients from the
-condensed graph as from the real one, at several points of its training and for many initial models. `gcond-x` has
-no links.
+condensed graph as from the real one, at several points of its training and for many initial models. The
+variant has no links.
 """
 
 from __future__ import annotations
 
 import torch
 
-from fedtag.client.condense.synthetic.registry import Report
+from fedtag.client.condense.condenser import Report
 from fedtag.client.condense.synthetic.sampling import ClassSampler
 from fedtag.client.condense.synthetic.validation import Validation
 from fedtag.common.graph import Graph
-from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.settings.sections import CondenserConfig
 from fedtag.common.synthetic.adjacency import link_network
 from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.synthetic.fitting import fitted
@@ -26,8 +26,16 @@ from fedtag.common.synthetic.learner import Learner, Pace
 def condensed(
     graph: Graph, size: int, settings: CondenserConfig, generator: torch.Generator, report: Report | None
 ) -> Condensed:
-    """Match gradients until validation finds nothing better; arguments as of `registry.condense`."""
+    """Match gradients until validation finds nothing better; arguments as of `condense`."""
     return matched(graph, size, settings, generator, report, settings.outer_loops, settings.inner_loops)
+
+
+def without_links(
+    graph: Graph, size: int, settings: CondenserConfig, generator: torch.Generator, report: Report | None
+) -> Condensed:
+    """The same for features alone; arguments as of `condense`."""
+    models, points = settings.outer_loops, settings.inner_loops
+    return matched(graph, size, settings, generator, report, models, points, linked=False)
 
 
 def matched(
@@ -38,16 +46,18 @@ def matched(
     report: Report | None,
     models: int,
     points: int,
+    linked: bool = True,
 ) -> Condensed:
     """Match gradients of some models at some points of their training.
 
     Args:
-        graph, size, settings, generator, report: as of `registry.condense`.
+        graph, size, settings, generator, report: as of `condense`.
         models: fresh ones, at least 1.
         points: of each, the first before any training; at least 1.
+        linked: whether condensed nodes have links, which are learned with them.
     """
     every = max(1, settings.validate_every * settings.inner_loops // points)
-    learner = LocalLearner(graph, size, settings, generator)
+    learner = LocalLearner(graph, size, settings, generator, linked)
     validation = Validation(graph, settings, generator)
     validation.consider(learner.result())
     for number in range(1, models + 1):
@@ -83,10 +93,11 @@ class LocalLearner:
         size: condensed nodes wanted.
         settings: of the condenser.
         generator: on the CPU.
+        linked: whether condensed nodes have links.
     """
 
     def __init__(
-        self, graph: Graph, size: int, settings: CondenserConfig, generator: torch.Generator
+        self, graph: Graph, size: int, settings: CondenserConfig, generator: torch.Generator, linked: bool
     ) -> None:
         self.threshold = settings.threshold
         self.sampler = ClassSampler(graph, settings.class_budget, settings.neighbours, generator)
@@ -96,7 +107,7 @@ class LocalLearner:
         mean, deviation = moments(graph.x)
         x = gaussian_features(mean, deviation, y.numel(), generator)
         links = None
-        if settings.name != "gcond-x":
+        if linked:
             links = link_network(graph.x.shape[1], settings.hidden, generator).to(graph.x.device)
         pace = Pace(
             settings.distance,

@@ -6,17 +6,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from fedtag.client.condense.condenser import Report
 from fedtag.client.condense.synthetic.choice import coreset, smoothed
-from fedtag.client.condense.synthetic.registry import Report
 from fedtag.common.graph import Graph
-from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.settings.sections import CondenserConfig
 from fedtag.common.synthetic.condensed import Condensed
 
 
 def condensed(
     graph: Graph, size: int, settings: CondenserConfig, generator: torch.Generator, report: Report | None
 ) -> Condensed:
-    """Greedy k-center within each class on features propagated over two hops; arguments as of `registry.condense`."""
+    """Greedy k-center within each class on features propagated over two hops; arguments as of `condense`."""
     z = smoothed(graph)
     return coreset(graph, size, lambda nodes, quota: centres(z[nodes], quota))
 

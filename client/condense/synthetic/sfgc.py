@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from fedtag.client.condense.synthetic.registry import Report
+from fedtag.client.condense.condenser import Report
 from fedtag.client.condense.synthetic.sampling import whole_batch
 from fedtag.client.condense.synthetic.validation import Validation
 from fedtag.common.errors import DivergenceError
 from fedtag.common.graph import Graph
-from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.settings.sections import CondenserConfig
 from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.synthetic.gradients import Batch, Weights, initial_weights, mean_gradients
 from fedtag.common.synthetic.initial import gaussian_features, moments
@@ -21,7 +21,7 @@ from fedtag.common.synthetic.labels import condensed_labels
 def condensed(
     graph: Graph, size: int, settings: CondenserConfig, generator: torch.Generator, report: Report | None
 ) -> Condensed:
-    """Match trajectories until validation finds nothing better; arguments as of `registry.condense`.
+    """Match trajectories until validation finds nothing better; arguments as of `condense`.
 
     Experts walk on the real graph; in each step of the condensed features a student starts at a point of an
     expert's way, and after as many steps on the condensed nodes should be where the expert is then.

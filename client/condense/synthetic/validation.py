@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from fedtag.client.condense.synthetic.sampling import whole_batch
 from fedtag.common.graph import Graph
-from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.settings.sections import CondenserConfig
 from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.synthetic.fitting import fitted
 from fedtag.common.synthetic.gradients import Batch, initial_weights, logits

@@ -76,7 +76,7 @@ class ArchitectureSteps:
             if not bool(torch.isfinite(value)):
                 raise DivergenceError(
                     f"the search diverged (the loss is {float(value.detach())}): lower train.learning-rate or "
-                    "dadfgas.architecture-rate"
+                    "da_dfgas.architecture-rate"
                 )
             value.backward()
             self.stepper.step()

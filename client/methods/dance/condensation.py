@@ -22,7 +22,7 @@ from fedtag.client.methods.dance.neighbours import prediction_entropy
 from fedtag.client.methods.dance.selection import weighted_sum
 from fedtag.common.graph import Adjacency
 from fedtag.common.methods.dance.model import DanceModel, Views
-from fedtag.common.settings.methods import DanceConfig
+from fedtag.common.methods.dance.settings import DanceConfig
 
 
 @dataclass(frozen=True)

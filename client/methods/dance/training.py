@@ -14,7 +14,7 @@ from fedtag.client.methods.dance.local_graph import LocalGraph
 from fedtag.client.train.examples import label_weights, weighted_entropy
 from fedtag.common.graph import Adjacency
 from fedtag.common.methods.dance.model import DanceModel, Views
-from fedtag.common.settings.methods import DanceConfig
+from fedtag.common.methods.dance.settings import DanceConfig
 
 
 def symmetric_divergence(

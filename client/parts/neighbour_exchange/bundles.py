@@ -215,5 +215,6 @@ def refuse_directed(site: str, directed: bool) -> None:
     """Raise ConfigError where edges have one direction, so that one end of a cross edge does not know it."""
     if directed:
         raise ConfigError(
-            f"{site} is directed, and the other end of a cross edge does not know it there: set fedgc.exchange = off"
+            f"{site} is directed, and the other end of a cross edge does not know it there: "
+            "set neighbour-exchange.mode = off"
         )

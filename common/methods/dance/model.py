@@ -16,10 +16,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedtag.common.config import RunConfig
-from fedtag.common.models.backbone import Backbone
-from fedtag.common.models.parameters import seeded
-from fedtag.common.randomness import derive_seed
+from fedtag.common.methods.dance.settings import DanceConfig
+from fedtag.common.models.assembly import backbone
+from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.randomness import derive_seed, seeded
+from fedtag.common.settings.run_settings import RunSettings
 
 HOPS = 3
 
@@ -81,7 +82,7 @@ class DanceModel(nn.Module):
 
     def __init__(
         self,
-        backbone: Backbone,
+        backbone: NodeClassifier,
         dimension: int,
         hidden: int,
         classes: int,
@@ -127,23 +128,19 @@ class DanceModel(nn.Module):
         return self.norm(fused)
 
 
-def bypass_scales(config: RunConfig) -> tuple[float, ...]:
-    """Initial scales of v, Âv, …, Â^p v: they grow with the hops from 0 to 1, since the widest propagation
+def bypass_scales(hops: int) -> tuple[float, ...]:
+    """Initial scales of v, Âv, …, Â^p v: they grow with the hops p from 0 to 1, since the widest propagation
     carries most at the start; what starts at 0 is learned.
     """
-    hops = config.dance.propagated
     return tuple(hop / hops for hop in range(hops + 1)) if hops else ()
 
 
-def initial_dance_model(config: RunConfig, dimension: int, classes: int) -> DanceModel:
+def initial_dance_model(settings: RunSettings, dimension: int, classes: int) -> DanceModel:
     """The run's model with its initial values, the same on every machine for the same seed."""
-    model = config.model
+    model, own = settings.model, settings.own(DanceConfig)
 
     def build() -> DanceModel:
-        backbone = Backbone(
-            model.backbone, dimension, model.hidden, classes, model.layers, model.dropout, config.dance.skip
-        )
-        rank = config.dance.rank
-        return DanceModel(backbone, dimension, model.hidden, classes, bypass_scales(config), rank)
+        inner = backbone(model, dimension, classes, settings.tables.get(model.backbone), own.skip)
+        return DanceModel(inner, dimension, model.hidden, classes, bypass_scales(own.propagated), own.rank)
 
-    return seeded(build, derive_seed(config.seed, "initial model"))
+    return seeded(build, derive_seed(settings.seed, "initial model"))

@@ -1,14 +1,6 @@
-"""What both sides of FedGC must agree on: names, the first model, and in which unit sums travel."""
+"""What both sides of FedGC must agree on: names, and in which unit sums travel."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from fedtag.common.models.assembly import initial_backbone
-from fedtag.common.models.backbone import Backbone
-
-if TYPE_CHECKING:
-    from fedtag.common.config import RunConfig
 
 TRAIN_PHASE = "train"
 CONDENSE_PHASE = "condense"
@@ -46,12 +38,6 @@ SQUARES = "squares"
 
 UNIT = 2.0**-10
 """Of sums where clients weigh the same: a power of two, so that counts stay exact in fixed point."""
-
-
-def initial_teacher(config: RunConfig, dimension: int, classes: int) -> Backbone:
-    """The GCN of self-training with its initial values, whatever the backbone of the run."""
-    shape = config.model.model_copy(update={"backbone": "gcn"})
-    return initial_backbone(shape, dimension, classes, config.seed)
 
 
 def unit(weights: str, train_nodes: int) -> float:

@@ -7,8 +7,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from fedtag.common.settings.sections import Count, Fraction, NonNegative, Positive, Section
-from fedtag.common.synthetic.gradients import MatchingModel
-from fedtag.common.synthetic.matching import Distance
 
 Steps = Annotated[int, Field(ge=1, le=10**6)]
 
@@ -16,17 +14,6 @@ Steps = Annotated[int, Field(ge=1, le=10**6)]
 class FedGCConfig(Section):
     """FedGC: self-training, condensation by the server, fine-tuning by the clients."""
 
-    exchange: Literal["off", "summed", "homomorphic"] = Field(
-        "off",
-        description="whether features join those of linked nodes elsewhere, once: as sums under masks, or under "
-        "homomorphic encryption",
-    )
-    exchange_hops: Annotated[int, Field(ge=1, le=2)] = Field(
-        1, description="propagations of the features, each of which takes an exchange"
-    )
-    min_neighbours: Count = Field(
-        3, description="least foreign neighbours over which a node gets a sum; others go without"
-    )
     bottleneck: bool = Field(
         False,
         description="features are transformed so that they tell the self-trained model enough, and little else; off, "
@@ -47,11 +34,11 @@ class FedGCConfig(Section):
     min_class_count: Count = Field(
         2, description="least labelled nodes behind any sum over a class that the server sees"
     )
-    matching_model: MatchingModel = Field(
+    matching_model: Literal["gcn", "sgc"] = Field(
         "gcn", description="model whose gradients are matched: of two layers, or its linear form"
     )
     hidden: Annotated[int, Field(ge=1, le=8192)] = Field(32, description="width of the matching model")
-    distance: Distance = Field(
+    distance: Literal["cosine", "squared"] = Field(
         "squared", description="between gradients: squared error, or one minus the cosine of columns"
     )
     steps: Steps = Field(10, description="steps of the condensed graph on the gradients of a round")

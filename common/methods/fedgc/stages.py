@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from fedtag.common.config import RunConfig
+from fedtag.common.methods.fedgc.settings import FedGCConfig
+from fedtag.common.settings.run_settings import RunSettings
 
 
-def teaching_rounds(config: RunConfig) -> int:
+def teaching_rounds(own: FedGCConfig) -> int:
     """The rounds of self-training, which come first; none where nothing needs their model."""
-    settings = config.fedgc
-    return settings.self_training_rounds if settings.self_training or settings.bottleneck else 0
+    return own.self_training_rounds if own.self_training or own.bottleneck else 0
 
 
-def teaches(round_number: int, config: RunConfig) -> bool:
+def teaches(round_number: int, settings: RunSettings) -> bool:
     """Whether a round is one of self-training."""
-    return round_number <= teaching_rounds(config)
+    return round_number <= teaching_rounds(settings.own(FedGCConfig))
 
 
-def is_scored(round_number: int, config: RunConfig) -> bool:
+def is_scored(round_number: int, settings: RunSettings) -> bool:
     """Whether the model of a round is scored, and therefore made."""
-    return round_number > 0 and (round_number % config.evaluation.every == 0 or round_number == config.rounds)
+    due = round_number % settings.evaluation.every == 0 or round_number == settings.rounds
+    return round_number > 0 and due

@@ -1,4 +1,4 @@
-"""A cell of the supernet: all operations on all edges, mixed by α and β (DA-DFGAS, Fig. 2)."""
+"""A cell of the supernet: all operations on all edges, mixed by α and β (Liu et al., Fig. 2)."""
 
 from __future__ import annotations
 

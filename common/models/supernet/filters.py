@@ -1,4 +1,4 @@
-"""Feature filters: gates that scale what enters a cell (DA-DFGAS, Eq. 1-4)."""
+"""Feature filters: gates that scale what enters a cell (Liu et al., Eq. 1-4)."""
 
 from __future__ import annotations
 

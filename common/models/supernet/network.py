@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fedtag.common.graph import Adjacency
-from fedtag.common.models.backbone import dropout
 from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.models.dropout import dropout
 from fedtag.common.models.supernet.activations import FUNCTIONS
 from fedtag.common.models.supernet.aggregations import aggregate
 from fedtag.common.models.supernet.architecture import Architecture, CellArchitecture

@@ -1,4 +1,4 @@
-"""Names and sizes of the search space of DA-DFGAS (Table 1, Fig. 2)."""
+"""Names and sizes of the search space (Liu et al., Table 1 and Fig. 2)."""
 
 from __future__ import annotations
 

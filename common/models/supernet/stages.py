@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fedtag.common.config import RunConfig
 from fedtag.common.models.supernet.logits import cell_logits, layer_weights
 
 SUPERNET, OWN, SHARED = "supernet", "own", "shared"
@@ -31,10 +30,10 @@ class Stages:
     rounds: int
 
     @classmethod
-    def of(cls, config: RunConfig, ended: int | None = None) -> Stages:
-        """As the settings say, or with a search that ended earlier."""
-        planned = round(config.dadfgas.search_share * config.rounds)
-        return cls(planned if ended is None else min(ended, planned), config.rounds)
+    def planned(cls, share: float, rounds: int, ended: int | None = None) -> Stages:
+        """A share of the rounds for the search, or as many as it had when it ended earlier."""
+        searched = round(share * rounds)
+        return cls(searched if ended is None else min(ended, searched), rounds)
 
     def searches(self, round_number: int) -> bool:
         """Whether a round belongs to the search."""

@@ -1,4 +1,4 @@
-"""The supernet: every architecture of the search space in one set of weights (DA-DFGAS, Fig. 2)."""
+"""The supernet: every architecture of the search space in one set of weights (Liu et al., Fig. 2)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fedtag.common.config import RunConfig
 from fedtag.common.graph import Adjacency
-from fedtag.common.models.backbone import dropout
 from fedtag.common.models.classifier import NodeClassifier
-from fedtag.common.models.parameters import seeded
+from fedtag.common.models.dropout import dropout
 from fedtag.common.models.supernet.cell import Cell
 from fedtag.common.models.supernet.logits import CellLogits
-from fedtag.common.randomness import derive_seed
+from fedtag.common.randomness import derive_seed, seeded
+from fedtag.common.settings.sections import ModelConfig
 
 
 class Supernet(NodeClassifier):
@@ -61,10 +60,9 @@ class Supernet(NodeClassifier):
         return h, self.classifier(dropout(h, self.rate, generator))
 
 
-def initial_supernet(config: RunConfig, dimension: int, classes: int) -> Supernet:
-    """The run's supernet with its initial values, the same on every machine for the same seed."""
-    model = config.model
+def initial_supernet(model: ModelConfig, cells: int, dimension: int, classes: int, seed: int) -> Supernet:
+    """The supernet with its initial values, the same on every machine for the same seed of the run."""
     return seeded(
-        lambda: Supernet(dimension, model.hidden, classes, config.dadfgas.cells, model.dropout),
-        derive_seed(config.seed, "initial model"),
+        lambda: Supernet(dimension, model.hidden, classes, cells, model.dropout),
+        derive_seed(seed, "initial model"),
     )

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedtag.common.graph import Adjacency
-from fedtag.common.models.convolutions import SAGE
-from fedtag.common.models.parameters import seeded
-from fedtag.common.randomness import derive_seed
+from fedtag.common.models.backbones.sage import SAGE
+from fedtag.common.randomness import derive_seed, seeded
 
 
 class NeighbourGenerator(nn.Module):

@@ -11,3 +11,6 @@ released model."""
 
 EXCHANGE = "generator_exchange"
 """Number of the exchange that trains the generator, from 1."""
+
+GENERATOR_PART = "neighbour-generator"
+"""The name of the part."""

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from fedtag.common.config import RunConfig
 from fedtag.common.methods.fedgc.names import COUNTS, FEATURES, GRADIENT, LABELLED, NODES, SQUARES, TRAINED
-from fedtag.common.models.backbone import Backbone
+from fedtag.common.methods.fedgc.settings import FedGCConfig
+from fedtag.common.methods.fedgc.student import student
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.randomness import derive_seed, torch_generator
 from fedtag.common.synthetic.adjacency import LinkNetwork, link_network
 from fedtag.common.synthetic.condensed import Condensed
@@ -19,7 +21,6 @@ from fedtag.common.synthetic.gradients import initial_weights
 from fedtag.common.synthetic.initial import gaussian_features
 from fedtag.common.synthetic.labels import condensed_labels, condensed_size
 from fedtag.common.synthetic.learner import Learner, Pace
-from fedtag.common.synthetic.student import student
 
 LEAST_DEVIATION = 1e-3
 
@@ -93,9 +94,9 @@ def begun(sums: Sums, config: RunConfig) -> dict[str, Tensor]:
     generator = torch_generator(config.seed, "condensed features")
     x = gaussian_features(mean.float(), deviation.float(), y.numel(), generator)
     links = {}
-    if config.fedgc.links == "learned":
+    if config.own(FedGCConfig).links == "learned":
         network = link_network(
-            mean.numel(), config.fedgc.hidden, torch_generator(config.seed, "condensed links")
+            mean.numel(), config.own(FedGCConfig).hidden, torch_generator(config.seed, "condensed links")
         )
         links = {f"links.{name}": value.detach().clone() for name, value in network.named_parameters()}
     start = {"x": x, "y": y, "matched": torch.tensor(0), "deviation": deviation.mean().float()}
@@ -104,7 +105,7 @@ def begun(sums: Sums, config: RunConfig) -> dict[str, Tensor]:
 
 def learner(tensors: Mapping[str, Tensor], config: RunConfig) -> Learner:
     """The condensed graph in the course of learning, from its tensors."""
-    settings, x = config.fedgc, tensors["x"]
+    settings, x = config.own(FedGCConfig), tensors["x"]
     links = LinkNetwork(x.shape[1], settings.hidden) if settings.links == "learned" else None
     pace = Pace(
         settings.distance,
@@ -129,7 +130,7 @@ def moved(
         theta: seed of its matching model.
         config: of the run.
     """
-    settings, classes = config.fedgc, sums.counts.numel()
+    settings, classes = config.own(FedGCConfig), sums.counts.numel()
     weights = initial_weights(
         settings.matching_model,
         tensors["x"].shape[1],
@@ -144,12 +145,12 @@ def moved(
 
 def as_it_stands(tensors: Mapping[str, Tensor], config: RunConfig) -> Condensed:
     """The condensed graph that would be released now."""
-    return learner(tensors, config).result(config.fedgc.threshold)
+    return learner(tensors, config).result(config.own(FedGCConfig).threshold)
 
 
-def taught(graph: Condensed, classes: int, config: RunConfig) -> Backbone:
+def taught(graph: Condensed, classes: int, config: RunConfig) -> NodeClassifier:
     """The model that a condensed graph makes of the run's backbone; the same initial values in every round."""
-    settings = config.fedgc
+    settings = config.own(FedGCConfig)
     return student(
         graph,
         config.model,

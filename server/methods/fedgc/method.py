@@ -1,4 +1,4 @@
-"""The server of FedGC (papers/fedgc.txt): it averages the model of self-training, then learns one condensed graph."""
+"""The server of FedGC: it averages the model of self-training, then learns one condensed graph."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
+from fedtag.common.methods.fedgc.model import initial_teacher
 from fedtag.common.methods.fedgc.names import (
     CONDENSE_PHASE,
     CONDENSED,
@@ -27,16 +28,15 @@ from fedtag.common.methods.fedgc.names import (
     TRAINED,
     TUNED,
     UNIT,
-    initial_teacher,
 )
+from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.stages import is_scored, teaches, teaching_rounds
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
-from fedtag.common.parts.neighbour_exchange.messages import PHASES as EXCHANGE
+from fedtag.common.parts.neighbour_exchange.names import PHASES as EXCHANGE
 from fedtag.common.randomness import derive_seed
 from fedtag.common.synthetic.gradients import initial_weights
 from fedtag.common.wire.records import Content, Reply, prefixed
-from fedtag.server.methods.fedavg import FedAvg
 from fedtag.server.methods.fedgc.condensation import Sums, as_it_stands, begun, moved, taught
 from fedtag.server.methods.fedgc.course import condensation_document, noted
 from fedtag.server.methods.fedgc.unmatched import (
@@ -46,27 +46,29 @@ from fedtag.server.methods.fedgc.unmatched import (
     still_unmatched,
     unmatched_remark,
 )
-from fedtag.server.methods.registry import Aggregate, Agreement, Kind, Phase, ServerState, TensorForm
 from fedtag.server.parts.neighbour_exchange import (
-    KINDS,
     after_neighbours,
     neighbour_document,
     neighbour_forms,
     neighbour_phases,
     neighbour_sums,
 )
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.forms import TensorForm
+from fedtag.server.protocol.method import ServerMethod
+from fedtag.server.protocol.phases import Phase
+from fedtag.server.protocol.state import Aggregate, Agreement, ServerState
 
-TEACH = Phase(TRAIN_PHASE, "clients score and train the model of self-training", sums=True)
+TEACH = Phase(TRAIN_PHASE, "clients score and train the model of self-training", gathers="step")
 CONDENSE = Phase(
     CONDENSE_PHASE,
     "clients score the model of the condensed graph, and tell sums of gradients by class",
-    sums=True,
-    moves=False,
+    gathers="sum",
 )
 GRAPH_TENSORS = "condensed"
 
 
-class FedGC(FedAvg):
+class FedGC(ServerMethod):
     """Phases: those of the exchange of neighbour sums in round 1; `train` in the rounds of self-training, `condense` in
     all others.
 
@@ -77,71 +79,53 @@ class FedGC(FedAvg):
     those that there are, `unmatched` those of which no gradient was told so far.
     """
 
-    condenses = True
-    kinds: Mapping[str, Kind] = {
-        **FedAvg.kinds,
-        "update": Kind(
-            "in self-training, the difference of the model after local training; then sums over the labelled nodes "
-            "of a class: gradients, counts, at the beginning features and their squares"
-        ),
-        TEACHER: Kind("the self-trained model, or its fingerprint"),
-        THETA: Kind("the seed of a matching model"),
-        MATCHED: Kind("which classes have enough labelled nodes in all"),
-        MOMENTS: Kind("whether sums of features are asked for"),
-        **KINDS,
-    }
+    def phases(self, round_number: int, context: ServerContext) -> tuple[Phase, ...]:
+        first = neighbour_phases(context.settings) if round_number == 1 else ()
+        return (*first, TEACH if teaches(round_number, context.settings) else CONDENSE)
 
-    def phases(self, round_number: int, config: RunConfig) -> tuple[Phase, ...]:
-        first = neighbour_phases(config) if round_number == 1 else ()
-        return (*first, TEACH if teaches(round_number, config) else CONDENSE)
-
-    def releasable(self, round_number: int, config: RunConfig) -> bool:
+    def releasable(self, round_number: int, context: ServerContext) -> bool:
         """The self-trained model is not what a run releases."""
-        return not teaches(round_number, config)
+        return not teaches(round_number, context.settings)
 
-    def scoring_paths(self, config: RunConfig) -> tuple[str, ...]:
+    def scoring_paths(self, context: ServerContext) -> tuple[str, ...]:
         # A fine-tuned model is at least as good on validation, and the first of equals counts.
-        tuned = (TUNED,) if config.fedgc.fine_tune_steps else ()
+        tuned = (TUNED,) if context.settings.own(FedGCConfig).fine_tune_steps else ()
         return (*tuned, CONDENSED, GRAPH)
 
-    def initial(self, agreement: Agreement, config: RunConfig) -> Parameters:
-        classes = len(agreement.classes)
-        if teaching_rounds(config):
-            return parameters_of(initial_teacher(config, agreement.dimension, classes))
-        return parameters_of(initial_backbone(config.model, agreement.dimension, classes, config.seed))
+    def initial(self, agreement: Agreement, context: ServerContext) -> Parameters:
+        if teaching_rounds(context.settings.own(FedGCConfig)):
+            classes = len(agreement.classes)
+            return parameters_of(initial_teacher(context.settings, agreement.dimension, classes))
+        return super().initial(agreement, context)
 
-    def begin(self, agreement: Agreement, config: RunConfig) -> ServerState:
+    def begin(self, agreement: Agreement, context: ServerContext) -> ServerState:
+        own, classes = context.settings.own(FedGCConfig), len(agreement.classes)
         theta = initial_weights(
-            config.fedgc.matching_model,
-            agreement.dimension,
-            config.fedgc.hidden,
-            len(agreement.classes),
-            torch.Generator(),
+            own.matching_model, agreement.dimension, own.hidden, classes, torch.Generator()
         )
         values = {
             "round": 0,
             "matched": None,
             "prepared": [],
-            "classes": len(agreement.classes),
+            "classes": classes,
             "names": list(agreement.classes),
             "dimension": agreement.dimension,
             "theta": [list(weight.shape) for weight in theta],
-            "bottleneck": config.fedgc.bottleneck,
         }
-        return ServerState(super().begin(agreement, config).tensors, values)
+        return ServerState(super().begin(agreement, context).tensors, values)
 
     def instruct(
-        self, state: ServerState | None, phase: Phase, client: str | None, config: RunConfig
+        self, state: ServerState | None, phase: Phase, client: str | None, context: ServerContext
     ) -> Content:
         if phase.name in EXCHANGE:
             return neighbour_sums(state, phase.name, client)
-        number = state.values["round"] + 1 if state else 1
-        if teaches(number, config):
+        settings, number = context.settings, state.values["round"] + 1 if state else 1
+        if teaches(number, settings):
             return Content(prefixed("model", state.section("model")) if state else {})
         values: dict[str, Any] = {}
         tensors: dict[str, Tensor] = {}
         if phase.name == CONDENSE_PHASE:
-            values[THETA] = self._theta(number, config)
+            values[THETA] = _theta(number, settings)
             values[MATCHED] = state.values["matched"] if state else None
             values[MOMENTS] = state is None or not state.section(GRAPH_TENSORS)
         if state is None:
@@ -151,15 +135,15 @@ class FedGC(FedAvg):
             values[TEACHER] = fingerprint(teacher)
             if client not in state.values["prepared"]:
                 tensors |= prefixed(TEACHER, teacher)
-        if not teaches(number - 1, config) and is_scored(number - 1, config):
+        if not teaches(number - 1, settings) and is_scored(number - 1, settings):
             tensors |= prefixed("model", state.section("model"))
         return Content(tensors, values)
 
-    def expected(self, state: ServerState, phase: Phase) -> Mapping[str, TensorForm]:
+    def expected(self, state: ServerState, phase: Phase, context: ServerContext) -> Mapping[str, TensorForm]:
         if phase.name in EXCHANGE:
             return neighbour_forms(phase.name)
         if phase.name != CONDENSE_PHASE:
-            return super().expected(state, phase)
+            return super().expected(state, phase, context)
         values, classes = state.values, state.values["classes"]
         shapes: dict[str, tuple[int, ...]] = {
             f"{GRADIENT}/{place}": (classes, *shape) for place, shape in enumerate(values["theta"])
@@ -176,85 +160,84 @@ class FedGC(FedAvg):
         phase: Phase,
         replies: Mapping[str, Reply],
         aggregate: Aggregate,
-        config: RunConfig,
-    ) -> ServerState:
+        context: ServerContext,
+    ) -> tuple[ServerState, Mapping[str, float]]:
         if phase.name in EXCHANGE:
-            return after_neighbours(state, phase.name, replies, config)
-        number = state.values["round"] + 1
+            return after_neighbours(state, phase.name, replies, context.settings), {}
+        settings, number = context.settings, state.values["round"] + 1
         values = {**state.values, "round": number}
         if phase.name == TRAIN_PHASE:
-            tensors = dict(super().combine(state, phase, replies, aggregate, config).tensors)
-            if number == teaching_rounds(config):
-                tensors |= prefixed(TEACHER, Content(tensors).section("model"))
-            return ServerState(tensors, values)
+            after, weights = super().combine(state, phase, replies, aggregate, context)
+            ready = after.section("model") if number == teaching_rounds(settings.own(FedGCConfig)) else {}
+            return ServerState({**after.tensors, **prefixed(TEACHER, ready)}, values), weights
         # Who did not answer may have lost what it made of the self-trained model, and gets it again.
         values["prepared"] = sorted(replies)
         if not aggregate.step:
-            return ServerState(self._without_sums(state, config), values)
-        sums = Sums.of(aggregate.step, contributors(aggregate, replies, config))
+            return ServerState(_without_sums(state, settings), values), aggregate.weights
+        sums = Sums.of(aggregate.step, contributors(aggregate, replies, settings))
         graph = state.section(GRAPH_TENSORS)
-        values["matched"] = enough_in_all(sums, config)
+        values["matched"] = enough_in_all(sums, settings)
         if not bool(sums.matched.any()):
             if not graph:
-                check_some_matched(values, sums, len(replies), config)
-            return ServerState(self._without_sums(state, config), values)
-        values[UNMATCHED] = still_unmatched(values, sums, config)
-        graph, distances = moved(graph or begun(sums, config), sums, self._theta(number, config), config)
+                check_some_matched(values, sums, len(replies), settings)
+            return ServerState(_without_sums(state, settings), values), aggregate.weights
+        values[UNMATCHED] = still_unmatched(values, sums, settings)
+        graph, distances = moved(graph or begun(sums, settings), sums, _theta(number, settings), settings)
         values |= noted(values, number, sums, distances)
         model = state.section("model")
-        if is_scored(number, config):
-            model = parameters_of(taught(as_it_stands(graph, config), values["classes"], config))
-        return ServerState(
-            {
-                **prefixed("model", model),
-                **prefixed(TEACHER, state.section(TEACHER)),
-                **prefixed(GRAPH_TENSORS, graph),
-            },
-            values,
-        )
+        if is_scored(number, settings):
+            model = parameters_of(taught(as_it_stands(graph, settings), values["classes"], settings))
+        tensors = {
+            **prefixed("model", model),
+            **prefixed(TEACHER, state.section(TEACHER)),
+            **prefixed(GRAPH_TENSORS, graph),
+        }
+        return ServerState(tensors, values), aggregate.weights
 
-    def condensed(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+    def condensed(self, state: ServerState, context: ServerContext) -> Mapping[str, Tensor]:
         graph = state.section(GRAPH_TENSORS)
         if not graph:
             return {}
         teacher = prefixed(TEACHER, state.section(TEACHER))
-        return {**prefixed("graph", as_it_stands(graph, config).tensors), **teacher}
+        return {**prefixed("graph", as_it_stands(graph, context.settings).tensors), **teacher}
 
-    def released(self, state: ServerState) -> Mapping[str, Tensor]:
+    def released(self, state: ServerState, context: ServerContext) -> Mapping[str, Tensor]:
         """The model; with a bottleneck also the self-trained one, by which features are transformed for it."""
-        teacher = state.section(TEACHER) if state.values["bottleneck"] else {}
-        return {**super().released(state), **prefixed(TEACHER, teacher)}
+        teacher = state.section(TEACHER) if context.settings.own(FedGCConfig).bottleneck else {}
+        return {**super().released(state, context), **prefixed(TEACHER, teacher)}
 
-    def history(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
+    def history(self, state: ServerState, context: ServerContext) -> Mapping[str, Tensor]:
         """The condensed graph as it stands; in the rounds of self-training, the model of these."""
-        if not config.fedgc.keep_states:
+        if not context.settings.own(FedGCConfig).keep_states:
             return {}
-        if teaches(state.values["round"], config):
+        if teaches(state.values["round"], context.settings):
             return prefixed(TEACHER, state.section("model"))
         graph = state.section(GRAPH_TENSORS)
-        return prefixed("graph", as_it_stands(graph, config).tensors) if graph else {}
+        return prefixed("graph", as_it_stands(graph, context.settings).tensors) if graph else {}
 
-    def remark(self, state: ServerState, config: RunConfig) -> str:
-        return unmatched_remark(state.values, config)
+    def remark(self, state: ServerState, context: ServerContext) -> str:
+        return unmatched_remark(state.values, context.settings)
 
-    def documents(self, state: ServerState) -> Mapping[str, str]:
+    def documents(self, state: ServerState, context: ServerContext) -> Mapping[str, str]:
         return {**neighbour_document(state), **condensation_document(state.values)}
 
-    def _without_sums(self, state: ServerState, config: RunConfig) -> Mapping[str, Tensor]:
-        """The tensors where no sum came; before there is a condensed graph, an untrained model is scored."""
-        if state.section(GRAPH_TENSORS):
-            return state.tensors
-        values = state.values
-        fresh = initial_backbone(config.model, values["dimension"], values["classes"], config.seed)
-        return {**state.tensors, **prefixed("model", parameters_of(fresh))}
 
-    def _theta(self, round_number: int, config: RunConfig) -> int:
-        return derive_seed(config.seed, round_number, "matching model")
+def _without_sums(state: ServerState, settings: RunConfig) -> Mapping[str, Tensor]:
+    """The tensors where no sum came; before there is a condensed graph, an untrained model is scored."""
+    if state.section(GRAPH_TENSORS):
+        return state.tensors
+    values = state.values
+    fresh = initial_backbone(settings.model, values["dimension"], values["classes"], settings.seed)
+    return {**state.tensors, **prefixed("model", parameters_of(fresh))}
 
 
-def contributors(aggregate: Aggregate, replies: Mapping[str, Reply], config: RunConfig) -> float:
+def _theta(round_number: int, settings: RunConfig) -> int:
+    return derive_seed(settings.seed, round_number, "matching model")
+
+
+def contributors(aggregate: Aggregate, replies: Mapping[str, Reply], settings: RunConfig) -> float:
     """What makes a sum over nodes of the mean that came: the training nodes behind it, or the clients by their unit."""
-    if config.aggregation.weights == "samples":
+    if settings.aggregation.weights == "samples":
         return float(
             sum(replies[client].content.values["sizes"]["train_nodes"] for client in aggregate.weights)
         )

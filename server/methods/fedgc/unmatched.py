@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedtag.common.errors import ConfigError
+from fedtag.common.methods.fedgc.settings import FedGCConfig
 
 if TYPE_CHECKING:
     from fedtag.common.config import RunConfig
@@ -17,7 +18,7 @@ UNMATCHED = "unmatched"
 
 def enough_in_all(sums: Sums, config: RunConfig) -> list[bool]:
     """Which classes have enough labelled nodes at all clients together."""
-    return [count >= config.fedgc.min_class_count for count in sums.labelled.tolist()]
+    return [count >= config.own(FedGCConfig).min_class_count for count in sums.labelled.tolist()]
 
 
 def still_unmatched(values: Mapping[str, Any], sums: Sums, config: RunConfig) -> dict[str, int]:
@@ -52,7 +53,7 @@ def check_some_matched(values: Mapping[str, Any], sums: Sums, clients: int, conf
         return
     if clients < config.clients and not last:
         return
-    least = config.fedgc.min_class_count
+    least = config.own(FedGCConfig).min_class_count
     told = _told(values["names"], sums.labelled.tolist())
     if config.privacy.secure_aggregation and enough:
         raise ConfigError(
@@ -74,8 +75,9 @@ def unmatched_remark(values: Mapping[str, Any], config: RunConfig) -> str:
     if not found:
         return ""
     whose = "in all" if config.privacy.secure_aggregation else "at one client"
+    least = config.own(FedGCConfig).min_class_count
     return (
-        f"condensed nodes stay random for classes with fewer than {config.fedgc.min_class_count} labelled nodes "
+        f"condensed nodes stay random for classes with fewer than {least} labelled nodes "
         f"{whose} (in all: {_told(list(found), list(found.values()))}): lower fedgc.min-class-count"
     )
 

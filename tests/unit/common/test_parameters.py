@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from fedtag.common.errors import WireError
-from fedtag.common.models.parameters import difference, fingerprint, load_parameters, parameters_of, seeded
+from fedtag.common.models.parameters import difference, fingerprint, load_parameters, parameters_of
+from fedtag.common.randomness import seeded
 
 
 def linear() -> nn.Linear:

@@ -8,29 +8,29 @@ import pytest
 import torch
 
 from fedtag.common.config import RunConfig
+from fedtag.common.methods.da_dfgas.course import first_supernet, stages_of
 from fedtag.common.models.parameters import parameters_of
 from fedtag.common.models.supernet.logits import is_architecture
 from fedtag.common.models.supernet.stages import Stages, architecture_entropy, is_stable
-from fedtag.common.models.supernet.supernet import initial_supernet
 
 
 def test_each_stage_counts_its_rounds_from_one() -> None:
-    stages = Stages.of(RunConfig(method="da_dfgas", rounds=10, dadfgas={"search_share": 0.3}))
+    stages = stages_of(RunConfig(method="da_dfgas", rounds=10, da_dfgas={"search-share": 0.3}))
     assert [stages.place(number) for number in (1, 3, 4, 10)] == [(1, 3), (3, 3), (1, 7), (7, 7)]
     assert [number for number in range(1, 11) if stages.ends_search(number)] == [3]
-    only = Stages.of(RunConfig(method="da_dfgas", rounds=4, dadfgas={"search_share": 1.0}))
+    only = stages_of(RunConfig(method="da_dfgas", rounds=4, da_dfgas={"search-share": 1.0}))
     assert not any(only.ends_search(number) for number in range(1, 5))
 
 
 def test_a_search_ends_early_but_never_late() -> None:
     config = RunConfig(method="da_dfgas", rounds=10)
-    assert Stages.of(config, 2) == Stages(2, 10)
-    assert Stages.of(config, 9) == Stages(5, 10)
+    assert stages_of(config, 2) == Stages(2, 10)
+    assert stages_of(config, 9) == Stages(5, 10)
 
 
 def test_entropy_is_one_where_all_choices_are_alike_and_zero_where_one_is_sure() -> None:
-    config = RunConfig(method="da_dfgas", model={"hidden": 4}, dadfgas={"cells": 2})
-    model = parameters_of(initial_supernet(config, 5, 3))
+    config = RunConfig(method="da_dfgas", model={"hidden": 4}, da_dfgas={"cells": 2})
+    model = parameters_of(first_supernet(config, 5, 3))
     logits = {name: torch.zeros_like(value) for name, value in model.items() if is_architecture(name)}
     assert architecture_entropy(logits) == pytest.approx(1, abs=1e-6)
     for value in logits.values():

@@ -10,13 +10,14 @@ from torch.func import functional_call
 
 from fedtag.common.config import RunConfig
 from fedtag.common.graph import Adjacency
+from fedtag.common.methods.da_dfgas.course import first_supernet
 from fedtag.common.models.parameters import fingerprint, parameters_of
 from fedtag.common.models.supernet.activations import FUNCTIONS
 from fedtag.common.models.supernet.aggregations import aggregate
 from fedtag.common.models.supernet.cell import Cell, edge_name
 from fedtag.common.models.supernet.logits import CellLogits, cell_logits, is_architecture, layer_weights
 from fedtag.common.models.supernet.space import ACTIVATIONS, AGGREGATIONS, FILTERS, LAYERS, ZERO
-from fedtag.common.models.supernet.supernet import Supernet, initial_supernet
+from fedtag.common.models.supernet.supernet import Supernet
 
 Make = Callable[..., Adjacency]
 SURE = 1e4
@@ -171,9 +172,9 @@ def test_dropout_needs_a_generator(make_adjacency: Make) -> None:
 
 
 def test_the_architecture_is_named_apart_from_the_weights() -> None:
-    config = RunConfig(method="da_dfgas", dadfgas={"cells": 2}, model={"hidden": 4})
-    model = parameters_of(initial_supernet(config, 5, 3))
-    assert fingerprint(model) == fingerprint(parameters_of(initial_supernet(config, 5, 3)))
+    config = RunConfig(method="da_dfgas", da_dfgas={"cells": 2}, model={"hidden": 4})
+    model = parameters_of(first_supernet(config, 5, 3))
+    assert fingerprint(model) == fingerprint(parameters_of(first_supernet(config, 5, 3)))
     named = {name for name in model if is_architecture(name)}
     assert named == {
         f"architecture.{cell}.{layer}_{what}"

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from fedtag.common.errors import DivergenceError
+from fedtag.common.methods.fedgc.student import student
 from fedtag.common.models.parameters import fingerprint, parameters_of
 from fedtag.common.settings.sections import ModelConfig
 from fedtag.common.synthetic.condensed import Condensed
-from fedtag.common.synthetic.student import student
 
 SHAPE = ModelConfig(hidden=8)
 

@@ -6,26 +6,26 @@ from pathlib import Path
 import pytest
 
 from fedtag.common.config import RunConfig, default_settings, flatten
+from fedtag.common.config.catalogue import installed_tables
 from fedtag.common.errors import ConfigError
-from fedtag.common.wire.protocol import app_versions
 from fedtag.deploy.federation.bundle import app_table
-from fedtag.runs.settings import config_block, gather, given_settings, method_names
+from fedtag.runs.settings import gather, given_settings, nested_defaults
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
 
 def test_pyproject_repeats_the_app_table() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
-    assert project["tool"]["flwr"]["app"] == app_table({}), "paste the output of `fedtag settings --toml`"
+    assert project["tool"]["flwr"]["app"] == app_table({}), "call make settings"
 
 
-def test_config_block_is_the_defaults() -> None:
-    config = tomllib.loads(config_block())["tool"]["flwr"]["app"]["config"]
-    flat, wanted = flatten(config), {**app_versions(), **default_settings()}
-    assert flat == wanted
-    assert {key: type(value) for key, value in flat.items()} == {
-        key: type(value) for key, value in wanted.items()
+def test_the_table_is_of_the_default_run() -> None:
+    flat, known = flatten(nested_defaults()), default_settings()
+    assert flat == {key: value for key, value in known.items() if key in flat}
+    assert {key.partition(".")[0] for key in known.keys() - flat.keys()} == {
+        name for name in installed_tables() if name not in RunConfig().tables
     }
+    assert {key: type(value) for key, value in flat.items()} == {key: type(known[key]) for key in flat}
 
 
 def test_given_settings_are_those_alone_in_the_types_of_their_defaults(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
     for part in (
         "unknown setting 'train.epoch': did you mean 'train.epochs'?",
         "ratio = 2.0: input should be less than or equal to 1",
-        "method 'nothing' is unknown; use one of centralised,",
+        "method = 'nothing': no method is called so; use one of centralised,",
         "split is '0.5'; write given, or three fractions",
         "rounds=x: write a whole number",
         "resume is set by the command; use --resume",
@@ -92,8 +92,3 @@ def test_unusable_file(tmp_path: Path, text: str | None, match: str) -> None:
         file.write_text(text)
     with pytest.raises(ConfigError, match=match):
         gather(file, {}, [])
-
-
-def test_methods_on_both_sides() -> None:
-    assert {"centralised", "fedavg", "isolated"} <= set(method_names())
-    assert "registry" not in method_names()

@@ -10,17 +10,18 @@ from fedtag.common.config import RunConfig
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.wire.records import Content, Reply, prefixed
 from fedtag.server.exchange.inbox import Reception
-from fedtag.server.methods.fedavg import TRAIN, FedAvg
-from fedtag.server.methods.registry import Agreement
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.method import TRAIN, ServerMethod
+from fedtag.server.protocol.state import Agreement
 from fedtag.server.state.run_state import Standing
 
-CONFIG = RunConfig.from_flat({"method": "fedavg", "model.hidden": 4})
+CONTEXT = ServerContext(RunConfig.from_flat({"method": "fedavg", "model.hidden": 4}))
 AGREED = Agreement(("a", "b"), 3, "features.npy")
 SIZES = {"nodes": 5, "train_nodes": 2, "val_nodes": 0, "test_nodes": 0}
 
 
 def initial() -> dict[str, torch.Tensor]:
-    return FedAvg().initial(AGREED, CONFIG)
+    return ServerMethod().initial(AGREED, CONTEXT)
 
 
 def reply(client: str, agreement: Agreement | None = AGREED, **values: Any) -> Reply:
@@ -44,7 +45,7 @@ def receive(
 
 @pytest.fixture
 def reception() -> Reception:
-    return Reception(FedAvg(), CONFIG)
+    return Reception(ServerMethod(), CONTEXT)
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def test_a_malformed_introduction_refuses_its_client_only(reception: Reception, 
 def test_a_faulty_reply_does_not_name_its_node(reception: Reception, standing: Standing) -> None:
     usable, refused = receive(reception, standing, {2: reply("x"), 3: reply("y", sizes={})})
     assert usable == {"x"}
-    assert "sizes must hold" in refused["y"]
+    assert refused["y"].startswith("sizes: nodes: ")
     assert reception.names == {2: "x"}
     assert reception.label(3, standing) == "node 3"
 
@@ -135,7 +136,7 @@ def test_messages_call_a_node_by_the_name_that_it_had_before_a_resumption(
 ) -> None:
     receive(reception, standing, {2: reply("x"), 3: reply("y")})
     receive(reception, standing, {7: reply("x")})
-    resumed = Reception(FedAvg(), CONFIG)
+    resumed = Reception(ServerMethod(), CONTEXT)
     assert [resumed.label(node, standing) for node in (2, 3, 7)] == ["node 2", "y", "x"]
     assert resumed.names == {}
 

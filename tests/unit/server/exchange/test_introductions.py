@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fedtag.common.errors import WireError
 from fedtag.server.exchange.introductions import disagreement, majority, parse_introduction
-from fedtag.server.methods.registry import Agreement
+from fedtag.server.protocol.state import Agreement
 
 A = Agreement(("a", "b"), 8, "encoder bundled")
 B = Agreement(("a", "c"), 8, "encoder bundled")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from fedtag.common.methods.records import Record, by_name
 from fedtag.common.numerics.scores import tally
 from fedtag.common.wire.records import Content, Instruction, Letter, Reply, prefixed
 from fedtag.server.exchange.ledger import (
@@ -17,7 +18,6 @@ from fedtag.server.exchange.ledger import (
     training_row,
     with_scores,
 )
-from fedtag.server.methods.registry import Kind
 from fedtag.server.tracking.rows import RoundRow
 
 
@@ -120,8 +120,15 @@ def test_everything_that_crosses_is_disclosed_in_both_directions() -> None:
         {"update/a": torch.ones(2, 3), "update/b": torch.ones(1)}, {"sizes": {"nodes": 1}}, letters
     )
     told = Instruction("run", 1, 1, "train", Content({"model/w": torch.ones(4)}, {"evaluate": True}))
-    kinds = {"model": Kind("a model"), "update": Kind("an update", "noised"), "keys": Kind("keys")}
-    rows = disclosures(1, {"x": told}, {"x": Reply("run", 1, 1, "train", "x", content)}, kinds)
+    declared = by_name(
+        [
+            Record("model", "a model"),
+            Record("update", "an update", "noised"),
+            Record("sizes", "counts", form="value"),
+            Record("keys", "keys", form="letter"),
+        ]
+    )
+    rows = disclosures(1, {"x": told}, {"x": Reply("run", 1, 1, "train", "x", content)}, declared)
     seen = {(row.sender, row.receiver, row.kind): (row.bytes, row.protected) for row in rows}
     assert seen == {
         ("server", "x", "model"): (16, "none"),

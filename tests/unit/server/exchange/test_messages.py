@@ -5,16 +5,17 @@ from pathlib import Path
 import pytest
 
 from fedtag.common.errors import WireError
+from fedtag.common.methods.records import Record, by_name
 from fedtag.common.secure.identity import Identity
-from fedtag.common.secure.letters import PEERS, UNOPENED
+from fedtag.common.secure.names import PEERS, UNOPENED
 from fedtag.common.wire.records import Content, Letter, Reply
 from fedtag.server.exchange.messages import Mailbox, check_letters
 from fedtag.server.exchange.peer_list import Directory
-from fedtag.server.methods.registry import Kind, Phase
+from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.run_state import Standing
 
 PHASE = Phase("write", "clients write", letters=True)
-KINDS = {"note": Kind("a note")}
+DECLARED = by_name([Record("note", "a note", form="letter"), Record("seconds", "durations", form="value")])
 
 
 @pytest.fixture
@@ -59,7 +60,6 @@ def test_who_is_unknown_gets_nothing_and_too_much_drops_the_oldest(mailbox: Mail
 def test_letters_that_could_not_be_opened_are_told(mailbox: Mailbox) -> None:
     notes: list[str] = []
     mailbox.exchanged({"a": reply("a", **{UNOPENED: ["b", "<script>"]})}, notes.append)
-    mailbox.exchanged({"a": reply("a", **{UNOPENED: 3})}, notes.append)
     assert notes == ["a could not open letters of b, and goes on without them"]
 
 
@@ -67,15 +67,16 @@ def test_letters_that_could_not_be_opened_are_told(mailbox: Mailbox) -> None:
     ("letters", "phase", "message"),
     [
         ((letter("a", "b"),), Phase("train", ""), "phase 'train' has no letters"),
-        ((letter("a", "b", kind="other"),), PHASE, "kind 'other' are not known"),
+        ((letter("a", "b", kind="other"),), PHASE, "kind 'other' are not declared"),
+        ((letter("a", "b", kind="seconds"),), PHASE, "kind 'seconds' are not declared"),
         ((letter("a", "b"), letter("a", "b")), PHASE, "at most one letter of a kind"),
     ],
 )
 def test_letters_out_of_place_are_refused(letters: tuple[Letter, ...], phase: Phase, message: str) -> None:
     with pytest.raises(WireError, match=message):
-        check_letters(letters, phase, KINDS)
+        check_letters(letters, phase, DECLARED)
 
 
 def test_letters_in_place_pass() -> None:
-    check_letters((letter("a", "b"), letter("a", "c")), PHASE, KINDS)
-    check_letters((), Phase("train", ""), KINDS)
+    check_letters((letter("a", "b"), letter("a", "c")), PHASE, DECLARED)
+    check_letters((), Phase("train", ""), DECLARED)

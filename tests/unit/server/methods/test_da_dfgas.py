@@ -10,6 +10,7 @@ import torch
 
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
+from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
 from fedtag.common.models.supernet.architecture import FALLBACK, Architecture
 from fedtag.common.models.supernet.discretisation import discretised
 from fedtag.common.models.supernet.logits import is_architecture
@@ -17,15 +18,26 @@ from fedtag.common.models.supernet.network import used_names
 from fedtag.common.secure.phases import USE
 from fedtag.common.wire.records import Content, Reply
 from fedtag.server.methods.da_dfgas import METHOD, lags, smoothing
-from fedtag.server.methods.fedavg import TRAIN
-from fedtag.server.methods.registry import Aggregate, Agreement, Phase, ServerState
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.method import TRAIN
+from fedtag.server.protocol.phases import Phase
+from fedtag.server.protocol.state import Aggregate, Agreement, ServerState
 from fedtag.server.strategies.aggregation import Aggregation
 
 AGREEMENT = Agreement(("a", "b", "c"), 5, "features.npy")
 
 
+def dotted(name: str) -> str:
+    table, _, key = name.rpartition("__")
+    return f"{table}.{key.replace('_', '-')}" if table else key
+
+
+def context(**changes: Any) -> ServerContext:
+    return ServerContext(config(**changes))
+
+
 def config(**changes: Any) -> RunConfig:
-    flat = {name.replace("__", ".").replace("_", "-"): value for name, value in changes.items()}
+    flat = {dotted(name): value for name, value in changes.items()}
     return RunConfig.from_flat({"method": "da_dfgas", "rounds": 4, "clients": 3, "model.hidden": 4, **flat})
 
 
@@ -34,12 +46,14 @@ def reply(client: str, accuracy: float | None = None, **values: Any) -> Reply:
     return Reply("run", 1, 1, "train", client, Content({}, {**told, **values}))
 
 
-def moved(state: ServerState, settings: RunConfig, size: float = 1.0) -> ServerState:
+def moved(state: ServerState, own: ServerContext, size: float = 1.0) -> ServerState:
     step = {name: torch.full_like(value, size) for name, value in state.section("model").items()}
-    aggregate, _ = Aggregation(settings, lambda n: b"0" * n).moved(
+    aggregate, _ = Aggregation(own.settings, lambda n: b"0" * n).moved(
         state.section("model"), step, {"a": 1.0}, {}
     )
-    return METHOD.combine(state, TRAIN, {}, aggregate, settings)
+    after, weights = METHOD.combine(state, TRAIN, {}, aggregate, own)
+    assert weights == {"a": 1.0}
+    return after
 
 
 def test_smoothing_goes_from_its_start_to_one() -> None:
@@ -51,7 +65,7 @@ def test_smoothing_goes_from_its_start_to_one() -> None:
 
 def test_logits_move_by_what_smoothing_leaves() -> None:
     """α^t = γ_t α^{t−1} + (1 − γ_t) mean, whatever the server optimiser does to weights."""
-    own = config(aggregation__server_rate=0.5)
+    own = context(aggregation__server_rate=0.5)
     state = METHOD.begin(AGREEMENT, own)
     before = state.section("model")
     after = moved(state, own).section("model")
@@ -61,13 +75,13 @@ def test_logits_move_by_what_smoothing_leaves() -> None:
 
 
 def test_updates_have_what_the_round_is_about() -> None:
-    own = config()
+    own = context()
     state = METHOD.begin(AGREEMENT, own)
     everything = {f"update/{name}" for name in state.section("model")}
-    assert METHOD.expected(state, TRAIN).keys() == everything
+    assert METHOD.expected(state, TRAIN, own).keys() == everything
     state = moved(state, own)
-    assert METHOD.expected(state, TRAIN).keys() == everything
-    forms = METHOD.expected(moved(state, own), TRAIN)
+    assert METHOD.expected(state, TRAIN, own).keys() == everything
+    forms = METHOD.expected(moved(state, own), TRAIN, own)
     assert not any(is_architecture(name.removeprefix("update/")) for name in forms)
     assert not forms["update/first.weight"].optional
     assert forms["update/second.weight"].optional
@@ -75,62 +89,62 @@ def test_updates_have_what_the_round_is_about() -> None:
 
 
 def test_one_architecture_for_all_has_exact_updates() -> None:
-    own = config(dadfgas__personal=False)
+    own = context(da_dfgas__personal=False)
     state = moved(moved(METHOD.begin(AGREEMENT, own), own), own)
-    forms = METHOD.expected(state, TRAIN)
+    forms = METHOD.expected(state, TRAIN, own)
     used = used_names(discretised(state.section("model"), 0.1))
     assert forms.keys() == {f"update/{name}" for name in used}
     assert not any(form.optional for form in forms.values())
 
 
 def test_a_round_without_contributors_counts_as_a_round() -> None:
-    own = config()
+    own = context()
     state = METHOD.begin(AGREEMENT, own)
     for number in (1, 2):
-        state = METHOD.combine(state, TRAIN, {}, Aggregate({}, {}, {}), own)
+        state, _ = METHOD.combine(state, TRAIN, {}, Aggregate({}, {}, {}), own)
         assert state.values["round"] == number
     assert state.values["used"] == "own"
 
 
 def test_who_lags_is_told_to_work_longer() -> None:
-    own = config()
+    own = context()
     state = METHOD.begin(AGREEMENT, own)
     replies = {
         name: reply(name, accuracy) for name, accuracy in (("a", 0.9), ("b", 0.8), ("c", 0.69), ("d", None))
     }
-    state = METHOD.combine(state, TRAIN, replies, Aggregate({}, {}, {}), own)
+    state, _ = METHOD.combine(state, TRAIN, replies, Aggregate({}, {}, {}), own)
     told = {
         name: METHOD.instruct(state, TRAIN, name, own).values["longer"] for name in ("a", "b", "c", "d", None)
     }
     assert told == {"a": False, "b": False, "c": True, "d": False, None: False}
-    assert "longer" not in METHOD.instruct(state, TRAIN, "c", config(dadfgas__adaptive=False)).values
+    assert "longer" not in METHOD.instruct(state, TRAIN, "c", context(da_dfgas__adaptive=False)).values
     assert lags({"a": 0.9, "b": 0.5}, "b", 0.4) is False
     assert lags({"a": 0.9, "b": 0.5}, "a", 0.95) is True
 
 
 def test_architectures_are_kept_and_become_documents() -> None:
-    own = config()
+    own = context()
     told = {**Architecture((FALLBACK,)).as_json(), "parameters": 7}
     state = METHOD.begin(AGREEMENT, own)
-    state = METHOD.combine(state, TRAIN, {"a": reply("a", architecture=told)}, Aggregate({}, {}, {}), own)
-    state = METHOD.combine(state, TRAIN, {"b": reply("b")}, Aggregate({}, {}, {}), own)
-    documents = METHOD.documents(state)
+    state, _ = METHOD.combine(state, TRAIN, {"a": reply("a", architecture=told)}, Aggregate({}, {}, {}), own)
+    state, _ = METHOD.combine(state, TRAIN, {"b": reply("b")}, Aggregate({}, {}, {}), own)
+    documents = METHOD.documents(state, own)
     assert documents.keys() == {"architectures/a.json", "architectures/a.svg"}
     assert documents["architectures/a.svg"].startswith("<svg")
 
 
 def test_clients_count_what_they_use_by_the_logits_alone() -> None:
-    own = config(privacy__secure_aggregation=True, aggregation__statistics="previous")
+    own = context(privacy__secure_aggregation=True, aggregation__statistics="previous")
     state = METHOD.begin(AGREEMENT, own)
-    told = METHOD.instruct(state, Phase(USE, "", sums=True), "a", own)
+    told = METHOD.instruct(state, Phase(USE, "", gathers="sum"), "a", own)
     assert told.section("model")
     assert all(is_architecture(name) for name in told.section("model"))
     assert len(told.tensors) == len(told.section("model"))
 
 
 def test_a_supernet_is_released_only_if_nothing_else_comes() -> None:
-    assert [METHOD.releasable(number, config()) for number in (1, 2, 3, 4)] == [False, False, True, True]
-    assert METHOD.releasable(1, config(dadfgas__search_share=1.0))
+    assert [METHOD.releasable(number, context()) for number in (1, 2, 3, 4)] == [False, False, True, True]
+    assert METHOD.releasable(1, context(da_dfgas__search_share=1.0))
 
 
 @pytest.mark.parametrize(
@@ -156,11 +170,11 @@ def test_architectures_of_ones_own_exclude_what_looks_at_whole_updates(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         config(**changes)
-    assert config(**changes, dadfgas__personal=False).dadfgas.personal is False
+    assert not config(**changes, da_dfgas__personal=False).own(DaDfgasConfig).personal
 
 
 def test_retraining_starts_from_the_initial_weights_in_the_found_architecture() -> None:
-    own = config(dadfgas__search_share=0.5, aggregation__average_decay=0.5)
+    own = context(da_dfgas__search_share=0.5, aggregation__average_decay=0.5)
     initial = METHOD.begin(AGREEMENT, own).section("model")
     first = moved(METHOD.begin(AGREEMENT, own), own)
     assert not first.section("searched")
@@ -183,7 +197,7 @@ def test_retraining_starts_from_the_initial_weights_in_the_found_architecture() 
 
 def test_the_search_ends_when_the_architecture_is_stable() -> None:
     """Equal steps on all logits leave every softmax, so that the entropy stays for five rounds, no fewer."""
-    own = config(rounds=20, dadfgas__stable_entropy=1e-6)
+    own = context(rounds=20, da_dfgas__stable_entropy=1e-6)
     state = METHOD.begin(AGREEMENT, own)
     for number in range(1, 7):
         assert state.values["search_rounds"] is None, number
@@ -196,8 +210,8 @@ def test_the_search_ends_when_the_architecture_is_stable() -> None:
     state = moved(state, own)
     assert len(state.values["entropies"]) == 6
     assert state.values["search_rounds"] == 6
-    never = METHOD.begin(AGREEMENT, config(rounds=20))
+    never = METHOD.begin(AGREEMENT, context(rounds=20))
     for _ in range(10):
-        never = moved(never, config(rounds=20))
+        never = moved(never, context(rounds=20))
     assert never.values["search_rounds"] is None
-    assert not METHOD.instruct(never, TRAIN, "a", config(rounds=20)).values.get("search_rounds")
+    assert not METHOD.instruct(never, TRAIN, "a", context(rounds=20)).values.get("search_rounds")

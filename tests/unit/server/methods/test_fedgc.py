@@ -24,12 +24,14 @@ from fedtag.common.methods.fedgc.names import (
     TRAINED,
     UNIT,
 )
+from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.models.parameters import parameters_of
 from fedtag.common.synthetic.gradients import initial_weights
 from fedtag.common.wire.records import Content, Reply
 from fedtag.server.methods.fedgc import METHOD
 from fedtag.server.methods.fedgc.condensation import Sums, as_it_stands, begun, moved, taught
-from fedtag.server.methods.registry import Aggregate, Agreement, ServerState
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.state import Aggregate, Agreement, ServerState
 
 CLASSES, DIM, HIDDEN = 3, 4, 5
 AGREEMENT = Agreement(("a", "b", "c"), DIM, "features.npy")
@@ -127,8 +129,8 @@ def test_distances_are_those_before_each_step() -> None:
     shorter = config(fedgc__links="none", fedgc__steps=2)
     before_last, _ = moved(start, whole, 7, shorter)
     generator = torch.Generator().manual_seed(7)
-    dim, hidden = start["x"].shape[1], settings.fedgc.hidden
-    weights = initial_weights(settings.fedgc.matching_model, dim, hidden, 3, generator)
+    dim, hidden = start["x"].shape[1], settings.own(FedGCConfig).hidden
+    weights = initial_weights(settings.own(FedGCConfig).matching_model, dim, hidden, 3, generator)
     told: list[float] = []
     for tensors in (start, before_last):
         total = 0.0
@@ -153,7 +155,8 @@ class Federation:
 
     def __init__(self, **changes: Any) -> None:
         self.config = config(**changes)
-        self.state = METHOD.begin(AGREEMENT, self.config)
+        self.context = ServerContext(self.config)
+        self.state = METHOD.begin(AGREEMENT, self.context)
 
     def replies(self, names: tuple[str, ...] = ("site-0", "site-1")) -> dict[str, Reply]:
         content = Content({}, {"sizes": {"train_nodes": 6}})
@@ -170,15 +173,16 @@ class Federation:
 
     def round(self, step: dict[str, Tensor], names: tuple[str, ...] = ("site-0", "site-1")) -> None:
         number = self.state.values["round"] + 1
-        (phase,) = METHOD.phases(number, self.config)
+        (phase,) = METHOD.phases(number, self.context)
         weights = dict.fromkeys(names, 1 / len(names))
-        model = {**self.state.section("model")} if phase.moves else {}
+        model = {**self.state.section("model")} if phase.gathers == "step" else {}
         aggregate = Aggregate(step, model, weights)
-        self.state = METHOD.combine(self.state, phase, self.replies(names), aggregate, self.config)
+        self.state, used = METHOD.combine(self.state, phase, self.replies(names), aggregate, self.context)
+        assert used == weights
 
     def instruction(self, client: str | None) -> Content:
-        (phase,) = METHOD.phases(self.state.values["round"] + 1, self.config)
-        return METHOD.instruct(self.state, phase, client, self.config)
+        (phase,) = METHOD.phases(self.state.values["round"] + 1, self.context)
+        return METHOD.instruct(self.state, phase, client, self.context)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +200,7 @@ def test_the_self_trained_model_goes_to_those_who_may_not_have_it() -> None:
     for _ in range(2):
         assert not one.instruction("site-0").section(TEACHER)
         one.round({"w": torch.zeros(1)})
-    assert METHOD.phases(3, one.config)[0].name == "condense"
+    assert METHOD.phases(3, one.context)[0].name == "condense"
     first = one.instruction("site-0")
     teacher = one.state.section("model")
     assert all(torch.equal(value, teacher[name]) for name, value in first.section(TEACHER).items())
@@ -211,12 +215,12 @@ def test_the_self_trained_model_goes_to_those_who_may_not_have_it() -> None:
 
 def test_sums_of_features_are_asked_for_once() -> None:
     one = Federation(fedgc__self_training=False)
-    (phase,) = METHOD.phases(1, one.config)
-    assert METHOD.instruct(None, phase, None, one.config).values["moments"]
-    assert f"update/{FEATURES}" in METHOD.expected(one.state, phase)
+    (phase,) = METHOD.phases(1, one.context)
+    assert METHOD.instruct(None, phase, None, one.context).values["moments"]
+    assert f"update/{FEATURES}" in METHOD.expected(one.state, phase, one.context)
     one.round(one.step(12.0, [4, 4, 4]))
     assert not one.instruction("site-0").values["moments"]
-    assert f"update/{FEATURES}" not in METHOD.expected(one.state, phase)
+    assert f"update/{FEATURES}" not in METHOD.expected(one.state, phase, one.context)
 
 
 def test_every_round_has_another_matching_model() -> None:
@@ -246,7 +250,7 @@ def test_rounds_without_sums_leave_what_was_learned() -> None:
     one = Federation(fedgc__self_training=False)
     one.round({})
     assert not one.state.section("condensed")
-    assert not METHOD.condensed(one.state, one.config)
+    assert not METHOD.condensed(one.state, one.context)
     assert one.state.values["round"] == 1
     one.round(one.step(12.0, [4, 4, 4]))
     before = one.state
@@ -259,13 +263,13 @@ def test_what_is_released_is_the_graph_behind_the_model() -> None:
     for _ in range(2):
         one.round({"w": torch.zeros(1)})
     one.round(one.step(12.0, [4, 4, 4]))
-    released = Content(METHOD.condensed(one.state, one.config))
+    released = Content(METHOD.condensed(one.state, one.context))
     assert released.section("teacher").keys() == one.state.section("teacher").keys()
     graph = as_it_stands(one.state.section("condensed"), one.config)
     assert torch.equal(released.section("graph")["x"], graph.x)
     model = parameters_of(taught(graph, CLASSES, one.config))
     assert all(torch.equal(value, one.state.section("model")[name]) for name, value in model.items())
-    assert [METHOD.releasable(number, one.config) for number in (1, 2, 3)] == [False, False, True]
+    assert [METHOD.releasable(number, one.context) for number in (1, 2, 3)] == [False, False, True]
 
 
 def test_the_checkpoint_is_json_and_tensors() -> None:
@@ -273,11 +277,11 @@ def test_the_checkpoint_is_json_and_tensors() -> None:
     one.round(one.step(12.0, [4, 4, 4]))
     values = json.loads(json.dumps(one.state.values))
     again = ServerState(dict(one.state.tensors), values)
-    phase = METHOD.phases(2, one.config)[0]
+    phase = METHOD.phases(2, one.context)[0]
     step = one.step(12.0, [4, 4, 4])
     aggregate = Aggregate(step, {}, {"site-0": 0.5, "site-1": 0.5})
     first, second = (
-        METHOD.combine(state, phase, one.replies(), aggregate, one.config) for state in (one.state, again)
+        METHOD.combine(state, phase, one.replies(), aggregate, one.context)[0] for state in (one.state, again)
     )
     assert first.values == second.values
     assert all(torch.equal(value, second.tensors[name]) for name, value in first.tensors.items())
@@ -309,7 +313,7 @@ def test_who_waits_for_clients_is_refused_after_the_last_round_alone() -> None:
     one = Federation(fedgc__self_training=False, fedgc__min_class_count=5, clients=3, rounds=3)
     for _ in range(2):
         one.round(few(one, [8, 4, 2], [0, 0, 0]))
-        assert not METHOD.condensed(one.state, one.config)
+        assert not METHOD.condensed(one.state, one.context)
         assert one.instruction("site-0").values["moments"]
     with pytest.raises(ConfigError, match=r"fedgc\.min-class-count = 5"):
         one.round(few(one, [8, 4, 2], [0, 0, 0]))
@@ -322,8 +326,8 @@ def test_under_masks_those_of_all_clients_count_from_the_next_round_on() -> None
     one.round(few(one, [8, 4, 2], [0, 0, 0], 18.0), names)
     assert one.instruction("site-0").values["matched"] == [True, False, False]
     one.round(few(one, [8, 4, 2], [8, 0, 0], 18.0), names)
-    assert METHOD.condensed(one.state, one.config)
-    remark = METHOD.remark(one.state, one.config)
+    assert METHOD.condensed(one.state, one.context)
+    remark = METHOD.remark(one.state, one.context)
     assert "fewer than 5 labelled nodes in all (in all: b 4, c 2)" in remark
     short = Federation(**masked, fedgc__min_class_count=5, rounds=1)
     with pytest.raises(ConfigError, match="set rounds = 2 or more"):
@@ -335,14 +339,14 @@ def test_under_masks_those_of_all_clients_count_from_the_next_round_on() -> None
 
 def test_classes_that_were_never_matched_are_named() -> None:
     one = Federation(fedgc__self_training=False, clients=2)
-    assert METHOD.remark(one.state, one.config) == ""
+    assert METHOD.remark(one.state, one.context) == ""
     one.round(few(one, [4, 2, 0], [4, 0, 0]))
-    remark = METHOD.remark(one.state, one.config)
+    remark = METHOD.remark(one.state, one.context)
     # Nobody trains on c, which has no condensed nodes either.
     assert "at one client (in all: b 2): lower fedgc.min-class-count" in remark
     one.round(few(one, [4, 2, 0], [4, 2, 0]))
     one.round(few(one, [4, 2, 0], [4, 0, 0]))
-    assert METHOD.remark(one.state, one.config) == ""
+    assert METHOD.remark(one.state, one.context) == ""
 
 
 def test_a_round_without_a_matched_class_leaves_what_was_learned() -> None:

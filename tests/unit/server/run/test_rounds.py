@@ -13,10 +13,11 @@ import pytest
 import torch
 from flwr.app import Array, ArrayRecord, Error, Message, RecordDict
 
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
 from fedtag.common.config import RunConfig
+from fedtag.common.config.run_config import without_foreign
 from fedtag.common.errors import QuorumError
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.wire.codec import decode_reply, encode, pack
@@ -65,7 +66,7 @@ class ScriptedGrid(InProcessGrid):
 
     def __init__(
         self,
-        sessions: Sequence[Session],
+        sessions: Sequence[SiteRun],
         script: Script | None = None,
         online: Callable[[int], Iterable[int]] | None = None,
     ) -> None:
@@ -110,7 +111,7 @@ class ScriptedGrid(InProcessGrid):
         return super().pull_messages(ready)
 
 
-Federate = Callable[..., list[Session]]
+Federate = Callable[..., list[SiteRun]]
 
 
 @pytest.fixture(autouse=True)
@@ -131,9 +132,9 @@ def folders(
 def federate(folders: list[Path], tmp_path: Path) -> Federate:
     """Sessions of the sites, as new processes would open them; `run` names their workspace."""
 
-    def build(config: RunConfig, run: str, which: Sequence[int] = (0, 1, 2)) -> list[Session]:
+    def build(config: RunConfig, run: str, which: Sequence[int] = (0, 1, 2)) -> list[SiteRun]:
         return [
-            Session(
+            SiteRun(
                 Site(f"site-{k}", folders[k], tmp_path / run / f"work-{k}", tmp_path / "cache", "cpu"), config
             )
             for k in which
@@ -144,7 +145,7 @@ def federate(folders: list[Path], tmp_path: Path) -> Federate:
 
 def settings(method: str = "fedavg", **changes: Any) -> RunConfig:
     dotted = {key.replace("__", ".").replace("_", "-"): value for key, value in changes.items()}
-    return RunConfig.from_flat({**BASE, "method": method, **dotted})
+    return RunConfig.from_flat(without_foreign({**BASE, "method": method, **dotted}))
 
 
 def final_state(rounds: Rounds) -> str:
@@ -234,12 +235,14 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "other round": (edited(lambda reply: replace(reply, round=1)), "stale or replayed"),
     "other run": (edited(lambda reply: replace(reply, run="x")), "stale or replayed"),
     "name": (edited(lambda reply: replace(reply, client="../../etc")), "no valid name"),
-    "sizes": (with_values(sizes={"nodes": True}), "sizes must hold"),
-    "seconds": (with_values(seconds={"train": "long"}), "durations"),
-    "long seconds": (with_values(seconds={"train": 1e300}), "durations"),
-    "loss": (with_values(training={"loss": 10**18, "steps": -1}), "finite loss"),
-    "condensation": (with_values(condensation={"core": 3}), "condensation"),
-    "tokens": (with_values(tokens=[1]), "tokens"),
+    "sizes": (with_values(sizes={"nodes": True}), "sizes: nodes: "),
+    "seconds": (with_values(seconds={"train": "long"}), "seconds: train: "),
+    "long seconds": (with_values(seconds={"train": 1e300}), "seconds: train: "),
+    "loss": (with_values(training={"loss": 10**18, "steps": -1}), "training: steps: "),
+    "condensation": (with_values(condensation={"core": 3}), "condensation: nodes: "),
+    "tokens": (with_values(tokens=[1]), "tokens: "),
+    "undeclared value": (with_values(diagnoses=["J45"]), "'diagnoses' is declared by nothing"),
+    "undeclared tensor": (with_tensors(lambda t: {**t, "texts/1": torch.zeros(1)}), "'texts' is declared"),
     "infinite": (with_header(lambda text: text.replace('"seconds":{', '"seconds":{"x":1e999,')), "infinite"),
     "endless": (with_header(lambda text: text.replace('"steps":', f'"steps":{"9" * 400},"x":')), "64 bits"),
     "deep": (
@@ -343,7 +346,7 @@ def failing_from(round_number: int, nodes: Sequence[int] = (2, 3, 4)) -> Script:
     return script
 
 
-def remembered(sessions: Sequence[Session], run: str) -> list[str]:
+def remembered(sessions: Sequence[SiteRun], run: str) -> list[str]:
     found = [StateStore(session.site.state, run).load_before(10**6) for session in sessions]
     return [fingerprint(one.tensors) if one else "" for one in found]
 

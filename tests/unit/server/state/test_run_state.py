@@ -8,7 +8,7 @@ import torch
 from fedtag.common.numerics.scores import tally
 from fedtag.common.wire.records import Letter
 from fedtag.server.exchange.ledger import PooledScores
-from fedtag.server.methods.registry import Agreement, ServerState
+from fedtag.server.protocol.state import Agreement, ServerState
 from fedtag.server.state.checkpoint import CheckpointFolder
 from fedtag.server.state.run_state import Standing
 from fedtag.server.tracking.rows import RoundRow

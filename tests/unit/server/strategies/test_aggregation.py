@@ -119,14 +119,14 @@ def test_a_rule_takes_normalised_updates() -> None:
 def test_the_server_takes_the_step() -> None:
     model, step = {"w": torch.tensor([1.0, 1.0])}, {"w": torch.tensor([0.5, -1.0])}
     plain, memory = aggregation().moved(model, step, WEIGHTS, {})
-    assert plain.model["w"].tolist() == [1.5, 0.0]
+    assert plain.moved["w"].tolist() == [1.5, 0.0]
     assert (dict(plain.step), plain.weights, memory) == (step, WEIGHTS, {})
     half, _ = aggregation(aggregation__server_rate=0.5).moved(model, step, WEIGHTS, {})
-    assert half.model["w"].tolist() == [1.25, 0.5]
+    assert half.moved["w"].tolist() == [1.25, 0.5]
     heavy = aggregation(aggregation__server_optimiser="momentum", aggregation__server_momentum=0.5)
     first, memory = heavy.moved(model, step, WEIGHTS, {})
-    second, _ = heavy.moved(first.model, step, WEIGHTS, memory)
-    assert second.model["w"].tolist() == pytest.approx([1 + 0.5 + 0.75, 1 - 1 - 1.5])
+    second, _ = heavy.moved(first.moved, step, WEIGHTS, memory)
+    assert second.moved["w"].tolist() == pytest.approx([1 + 0.5 + 0.75, 1 - 1 - 1.5])
     assert model["w"].tolist() == [1.0, 1.0]
 
 
@@ -239,5 +239,5 @@ def test_a_tensor_that_nobody_used_stays() -> None:
         after, _ = aggregation(aggregation__server_optimiser=optimiser).moved(
             model, {"w": torch.ones(2)}, {"a": 1.0}, {}
         )
-        assert after.model["unused"].tolist() == [3.0]
-        assert not after.model["w"].equal(model["w"])
+        assert after.moved["unused"].tolist() == [3.0]
+        assert not after.moved["w"].equal(model["w"])

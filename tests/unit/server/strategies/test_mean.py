@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedtag.server.strategies.mean import running_average, weighted_mean
+from fedtag.server.strategies.mean import weighted_mean
 
 
 def updates(clients: int, seed: int) -> dict[str, dict[str, torch.Tensor]]:
@@ -56,16 +56,6 @@ def test_updates_without_weight_do_not_count_and_nothing_is_changed() -> None:
     assert all(torch.equal(sent[c][n], kept[c][n]) for c in sent for n in sent[c])
 
 
-def test_a_running_average_is_the_closed_form() -> None:
-    models = torch.randn(10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    average = {"w": torch.tensor([99.0], dtype=torch.float64)}
-    for count, value in enumerate(models, start=1):
-        average = running_average(average, {"w": value.view(1)}, 0.9, count)
-        shares = 0.9 ** torch.arange(count - 1, -1, -1, dtype=torch.float64)
-        expected = (shares * models[:count]).sum() / shares.sum()
-        torch.testing.assert_close(average["w"], expected.view(1))
-
-
 def test_counters_and_switches_are_those_of_the_client_of_the_largest_weight() -> None:
     sent = {
         f"site-{k}": {"n": torch.tensor(10 * k + 1), "on": torch.tensor([k == 1]), "w": torch.ones(1) * k}
@@ -78,15 +68,6 @@ def test_counters_and_switches_are_those_of_the_client_of_the_largest_weight() -
     torch.testing.assert_close(mean["w"], torch.tensor([1.2]))
     mean["n"] += 1
     assert sent["site-1"]["n"].item() == 11
-
-
-def test_a_running_average_keeps_the_newest_counters() -> None:
-    average = running_average(
-        {"n": torch.tensor(4), "w": torch.zeros(1)}, {"n": torch.tensor(7), "w": torch.ones(1)}, 0.5, 2
-    )
-    assert average["n"].item() == 7
-    assert average["n"].dtype is torch.int64
-    torch.testing.assert_close(average["w"], torch.tensor([2 / 3]))
 
 
 def test_a_tensor_is_averaged_over_those_who_use_it() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedtag.common.graph import Graph
-from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.settings.sections import CondenserConfig
 
 CLASSES = 3
 

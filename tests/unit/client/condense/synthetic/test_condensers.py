@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from fedtag.client.condense.condenser import CONDENSERS, Condensed, condense
 from fedtag.client.condense.synthetic.leak import leak
-from fedtag.client.condense.synthetic.registry import CONDENSERS, Condensed, condense
 from fedtag.common.errors import ConfigError
 from fedtag.common.graph import Graph
 from fedtag.common.settings.combinations import COPYING_CONDENSERS
-from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.settings.sections import CondenserConfig
 from fedtag.common.synthetic.labels import class_counts
 
 Graphs = Callable[..., Graph]

@@ -10,12 +10,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedtag.client.condense.condenser import condense
 from fedtag.client.condense.synthetic.coarsening import coarsened
 from fedtag.client.condense.synthetic.herding import herded
 from fedtag.client.condense.synthetic.k_center import centres
-from fedtag.client.condense.synthetic.registry import condense
 from fedtag.common.graph import Graph
-from fedtag.common.settings.methods import CondenserConfig
+from fedtag.common.settings.sections import CondenserConfig
 
 Graphs = Callable[..., Graph]
 seeds = st.integers(0, 2**31)

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from fedtag.common.errors import WireError
-from fedtag.common.parts.neighbour_exchange.messages import BYTES, PARTS, Part, packed, unpacked
+from fedtag.common.parts.neighbour_exchange.messages import BYTES, Part, packed, unpacked
+from fedtag.common.parts.neighbour_exchange.names import PARTS
 from fedtag.common.wire.records import Content
 
 SLOT = "ab" * 32

@@ -1,0 +1,1 @@
+"""What a condenser is: specifications of those that come with fedtag."""

@@ -1,0 +1,30 @@
+"""What a condenser is: a graph in, a few labelled nodes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedtag.common.settings.registry import Registry, Spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class CondenserSpec(Spec):
+    """A condenser.
+
+    Args:
+        condensed: import string of the function that condenses a graph, or, for one that works anew in every round, of
+            the function that gives the examples of a round; see `fedtag.client.condense.condenser`.
+        copies: its condensed nodes are real ones.
+        every_round: it works anew in every round, by the received model; else once, before training.
+        validates: labels of validation nodes decide when it ends.
+    """
+
+    condensed: str
+    copies: bool = False
+    every_round: bool = False
+    validates: bool = False
+
+
+CONDENSERS = Registry("fedtag.condensers", "condenser", "condenser.name", CondenserSpec)
+NONE = "none"
+"""In place of a condenser: clients train on their graphs."""

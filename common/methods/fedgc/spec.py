@@ -1,0 +1,79 @@
+"""FedGC as one specification."""
+
+from __future__ import annotations
+
+from fedtag.common.methods.base import averaged_records
+from fedtag.common.methods.fedgc.names import MATCHED, MOMENTS, TEACHER, THETA
+from fedtag.common.methods.fedgc.settings import FedGCConfig
+from fedtag.common.methods.fedgc.stages import teaching_rounds
+from fedtag.common.methods.records import Record
+from fedtag.common.methods.spec import Exclusion, MethodSpec, Traits
+from fedtag.common.settings.registry import INTERFACE
+from fedtag.common.settings.run_settings import RunSettings
+
+
+def _quotients(settings: RunSettings) -> str:
+    aggregation = settings.aggregation
+    plain = aggregation.rule == "mean" and aggregation.normalise == "none"
+    if plain and aggregation.weights in ("samples", "uniform"):
+        return ""
+    return (
+        f"{SPEC.name} sums gradients over the nodes of a class: set aggregation.rule = mean, normalise = none, and "
+        "weights = samples or uniform"
+    )
+
+
+def _average(settings: RunSettings) -> str:
+    if settings.aggregation.average_decay <= 0:
+        return ""
+    return (
+        f"{SPEC.name} has no model that moves from round to round, which aggregation.average-decay could average: set "
+        "it to 0"
+    )
+
+
+def _noise(settings: RunSettings) -> str:
+    if settings.privacy.dp.mode == "off":
+        return ""
+    return f"differential privacy would put noise on the counts by which {SPEC.name} divides: set privacy.dp.mode = off"
+
+
+def _no_round_left(settings: RunSettings) -> str:
+    own = settings.own(FedGCConfig)
+    if teaching_rounds(own) < settings.rounds:
+        return ""
+    return (
+        f"{SPEC.name}.self-training-rounds = {own.self_training_rounds} leave none of the {settings.rounds} rounds for "
+        f"condensation: raise rounds, or set {SPEC.name}.self-training-rounds lower"
+    )
+
+
+SPEC = MethodSpec(
+    name="fedgc",
+    title="FedGC: the server learns one condensed graph from the clients' gradients by class",
+    source="FedGC, Equations 3 to 10",
+    interface=INTERFACE,
+    settings=FedGCConfig,
+    traits=Traits(condensed="own", releases="graph"),
+    records=(
+        *averaged_records(
+            "in self-training, the difference of the model after local training; then sums over the labelled nodes "
+            "of a class: gradients, counts, at the beginning features and their squares"
+        ),
+        Record(TEACHER, "the self-trained model, or its fingerprint"),
+        Record(THETA, "the seed of a matching model", form="value"),
+        Record(MATCHED, "which classes have enough labelled nodes in all", form="value"),
+        Record(MOMENTS, "whether sums of features are asked for", form="value"),
+    ),
+    excluded=(
+        Exclusion("robust rules, fednova and distribution-aware weights", _quotients),
+        Exclusion("an average of models", _average),
+        Exclusion("differential privacy", _noise),
+        Exclusion("no round after self-training", _no_round_left),
+    ),
+    released_with=("train.inductive",),
+    client="fedtag.client.methods.fedgc:METHOD",
+    server="fedtag.server.methods.fedgc:METHOD",
+    artefact="fedtag.server.methods.fedgc.artefact:ARTEFACT",
+    report="fedtag.server.methods.fedgc.report:sections",
+)

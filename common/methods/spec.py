@@ -1,0 +1,117 @@
+"""What a method is: one specification, from which everything that others must know of it follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from fedtag.common.methods.records import Record
+from fedtag.common.settings.registry import Registry, Spec
+from fedtag.common.settings.run_settings import RunSettings
+
+Condition = Callable[[RunSettings], bool]
+
+
+def never(settings: RunSettings) -> bool:
+    """A condition that holds for no settings."""
+    return False
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Settings with which a method or a part makes no sense.
+
+    Args:
+        what: in a few words, for lists.
+        sentence: what a person is told, with value, rule and remedy; empty where the settings are none of these. It
+            asks traits of others, never their names.
+    """
+
+    what: str
+    sentence: Callable[[RunSettings], str]
+
+
+def sentences(exclusions: Iterable[Exclusion], settings: RunSettings) -> list[str]:
+    """What is wrong with settings."""
+    return [sentence for one in exclusions if (sentence := one.sentence(settings))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What others ask of a method instead of its name.
+
+    Args:
+        pooled: its one client holds the whole graph, cross-client edges included.
+        sums: clients' updates come together in sums, which masks can hide and rules can combine.
+        texts: whether it reads the texts of nodes themselves: `no`, `may` or `must`.
+        condensed: what clients train on: `any` condenser or none, a graph of its `own` making, or `none`.
+        backbone: it trains the run's backbone, and not only models of its own.
+        keeps_evidence: clients write evidence for the released model, so that it goes to them at the end.
+        paces: the server says which clients train longer.
+        personal: what a client is told in its first exchange depends on who it is; a server that goes on with a run
+            then asks all for their names first.
+        releases: what a finished run leaves: `nothing`, a `model`, a `model per client`, or a `graph` and a model.
+    """
+
+    pooled: bool = False
+    sums: bool = True
+    texts: Literal["no", "may", "must"] = "no"
+    condensed: Literal["any", "own", "none"] = "none"
+    backbone: bool = True
+    keeps_evidence: bool = False
+    paces: bool = False
+    personal: Condition = never
+    releases: Literal["nothing", "model", "model per client", "graph"] = "model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSpec(Spec):
+    """A method.
+
+    Args:
+        traits: what others ask.
+        defaults: values that it gives to shared settings that were left to it, by dotted key.
+        records: everything that a side sends beside what every method sends.
+        excluded: settings with which it makes no sense.
+        resolved: further values of shared settings, by dotted key, that follow from the others once these are known.
+        words: from settings by dotted key, sentences without full stops on what the method's own ones mean for privacy;
+            settings that a run of an earlier version lacks are absent.
+        released_with: dotted shared settings that decide, beside its own table, the model and the texts, what a
+            released model predicts.
+        client, server: import strings of the two sides, a `ClientMethod` and a `ServerMethod`.
+        report: import string of what makes its sections of the report, a `Sections`; empty without any.
+        artefact: import string of how what it releases beside a model is written and read, an `Artefact`; empty where
+            it releases a model alone, or nothing.
+    """
+
+    traits: Traits = Traits()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    records: tuple[Record, ...] = ()
+    excluded: tuple[Exclusion, ...] = ()
+    resolved: Callable[[RunSettings], Mapping[str, Any]] = lambda settings: {}
+    words: Callable[[Mapping[str, Any]], Sequence[str]] = lambda settings: ()
+    released_with: tuple[str, ...] = ()
+    client: str
+    server: str
+    report: str = ""
+    artefact: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PresetSpec(Spec):
+    """A name for a method with parts and settings.
+
+    Args:
+        method: by name.
+        parts: by name, in order.
+        values: of settings, by dotted key; whoever sets one of them wins.
+    """
+
+    method: str
+    parts: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+METHODS = Registry("fedtag.methods", "method", "method", MethodSpec)
+PRESETS = Registry("fedtag.presets", "preset", "method", PresetSpec)

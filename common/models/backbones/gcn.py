@@ -1,0 +1,31 @@
+"""Graph convolution (Kipf and Welling, 2017), by PyTorch Geometric's operator."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv
+
+from fedtag.common.graph import Adjacency
+from fedtag.common.models.backbones.stack import Backbone
+from fedtag.common.settings.sections import ModelConfig, Section
+
+
+class GCN(nn.Module):
+    """Graph convolution of Kipf and Welling (2017): Â X W + b, with the weights of the adjacency."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.conv = GCNConv(inputs, outputs, normalize=False)
+
+    def forward(
+        self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency
+    ) -> Float[Tensor, "nodes outputs"]:
+        return self.conv(x, adjacency.edge_index, adjacency.weight)
+
+
+def build(
+    inputs: int, hidden: int, classes: int, model: ModelConfig, table: Section | None, skip: bool = False
+) -> Backbone:
+    """A stack of these layers; arguments as of `BackboneSpec.build`."""
+    return Backbone(GCN, inputs, hidden, classes, model.layers, model.dropout, skip)

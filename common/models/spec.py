@@ -1,0 +1,31 @@
+"""What a backbone is: a family of graph convolutions under one interface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedtag.common.settings.registry import Registry, Spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackboneSpec(Spec):
+    """A backbone.
+
+    Args:
+        build: import string of a function (inputs, hidden, classes, model, table, skip) that returns a
+            `NodeClassifier`; `model` has the shared settings, `table` those of `settings`, and `skip` asks for a
+            linear map of the input that joins the logits.
+        reads_neighbours: whether links matter.
+        reads_weights: whether the weights of links matter.
+        sampled: whether it can be computed on sampled neighbourhoods.
+        representation: what `hidden_and_logits` gives as the representation of a node.
+    """
+
+    build: str
+    reads_neighbours: bool = True
+    reads_weights: bool = True
+    sampled: bool = True
+    representation: str = "input of the last layer"
+
+
+BACKBONES = Registry("fedtag.backbones", "backbone", "model.backbone", BackboneSpec)

@@ -1,0 +1,206 @@
+"""Specifications of methods, parts, condensers and backbones: what they have in common, and how they are found.
+
+They are found by entry points; those that come with fedtag use the same door as a stranger's. Reading one imports no
+PyTorch, so that help and settings are instant; what computes is named by import strings, which are resolved when first
+used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import metadata
+from typing import Any, Generic, TypeVar
+
+from fedtag.common.errors import ConfigError
+from fedtag.common.settings.sections import Section
+
+INTERFACE = 1
+"""Of specifications and of what they name; another number is another contract between them and fedtag."""
+HERE = "this process"
+"""The package of a specification that was handed over as an object."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What every specification says.
+
+    Args:
+        name: by which settings and commands know it: lower case, digits, hyphens or underscores.
+        title: one line for help and cards.
+        source: paper, venue, equations; empty where there is none.
+        interface: for which it was written, `INTERFACE` of that time.
+        settings: its own table, which appears as [NAME]; None without any.
+        renamed: settings of earlier releases, or whole tables, and what stands in their place.
+    """
+
+    name: str
+    title: str
+    source: str = ""
+    interface: int
+    settings: type[Section] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+
+S = TypeVar("S", bound=Spec)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a specification comes from.
+
+    Args:
+        package: that is installed, or `HERE`.
+        version: of the package; empty for `HERE`.
+    """
+
+    package: str
+    version: str = ""
+
+
+class Registry(Generic[S]):
+    """All specifications of a kind.
+
+    Args:
+        group: of entry points, which name an object of `kind` each.
+        what: how a person calls one.
+        key: the setting that chooses one.
+        kind: their class.
+    """
+
+    def __init__(self, group: str, what: str, key: str, kind: type[S]) -> None:
+        self.group = group
+        self.what = what
+        self.key = key
+        self.kind = kind
+        self._added: dict[str, S] = {}
+        self._loaded: dict[str, S] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all that are installed or were handed over, whether they can be used or not."""
+        return tuple(sorted({*self._entries, *self._added}))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries or name in self._added
+
+    def get(self, name: str) -> S:
+        """The specification of a name.
+
+        Raises:
+            ConfigError: nothing is called so, or what is cannot be used.
+        """
+        if name in self._added:
+            return self._added[name]
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name)
+        return self._loaded[name]
+
+    def add(self, spec: S) -> None:
+        """Take a specification as an object; it lives as long as this process.
+
+        Raises:
+            ConfigError: its name is taken, or it is for another interface.
+        """
+        if self._added.get(spec.name, spec) is not spec or spec.name in self._entries:
+            package = self.origin(spec.name).package
+            raise ConfigError(
+                f"{self.what} '{spec.name}' is there already, from {package}: choose another name"
+            )
+        self._check(spec, spec.name, HERE)
+        self._added[spec.name] = spec
+
+    def origin(self, name: str) -> Origin:
+        """The package that a specification comes from."""
+        if name not in self._entries:
+            return Origin(HERE)
+        return _origin(self._entries[name][0])
+
+    def usable(self) -> dict[str, S]:
+        """All that can be used, by name; the others are in `troubles`."""
+        troubles = self.troubles
+        return {name: self.get(name) for name in self.names if name not in troubles}
+
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """Why specifications cannot be used, by name."""
+        found = {}
+        for name in self.names:
+            try:
+                self.get(name)
+            except ConfigError as error:
+                found[name] = str(error)
+        return found
+
+    @cached_property
+    def _entries(self) -> Mapping[str, tuple[metadata.EntryPoint, ...]]:
+        found: dict[str, tuple[metadata.EntryPoint, ...]] = {}
+        for entry in metadata.entry_points(group=self.group):
+            # The same release may lie on the path twice, as a checkout beside its wheel.
+            if all(_origin(entry) != _origin(other) for other in found.get(entry.name, ())):
+                found[entry.name] = (*found.get(entry.name, ()), entry)
+        return found
+
+    def _load(self, name: str) -> S:
+        entries = self._entries.get(name, ())
+        if not entries:
+            known = ", ".join(self.names)
+            raise ConfigError(
+                f"{self.key} = '{name}': no {self.what} is called so; use one of {known}, or install the package that "
+                "brings it"
+            )
+        packages = [_origin(entry).package for entry in entries]
+        if len(entries) > 1:
+            raise ConfigError(
+                f"{self.what} '{name}' comes from {' and from '.join(packages)}: uninstall all but one of them"
+            )
+        spec = resolved(entries[0].value, packages[0])
+        if not isinstance(spec, self.kind):
+            raise ConfigError(
+                f"{packages[0]}: {entries[0].value} is no {self.kind.__name__}: correct its entry point in "
+                f"{self.group}, or uninstall it"
+            )
+        self._check(spec, name, packages[0])
+        return spec
+
+    def _check(self, spec: S, name: str, package: str) -> None:
+        if spec.name != name:
+            raise ConfigError(
+                f"{package}: the entry point '{name}' of {self.group} is a {self.what} called '{spec.name}': give "
+                "both the same name"
+            )
+        if spec.interface != INTERFACE:
+            older = "fedtag" if spec.interface > INTERFACE else package
+            raise ConfigError(
+                f"{self.what} '{name}' of {package} is for interface {spec.interface}, this fedtag has {INTERFACE}: "
+                f"install a newer {older}"
+            )
+
+
+def resolved(reference: str, package: str = "") -> Any:
+    """The object that an import string names.
+
+    Args:
+        reference: MODULE:NAME.
+        package: that says so, for the error.
+
+    Raises:
+        ConfigError: it cannot be imported.
+    """
+    module, _, name = reference.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    # Whatever goes wrong while a stranger's module is imported, the person must learn whose it is.
+    except Exception as error:
+        whose = package or module.partition(".")[0]
+        raise ConfigError(
+            f"{whose}: {reference} cannot be imported ({type(error).__name__}: {error}): install {whose} anew, or "
+            "uninstall it"
+        ) from error
+
+
+def _origin(entry: metadata.EntryPoint) -> Origin:
+    assert entry.dist is not None
+    return Origin(entry.dist.name, entry.dist.version)
