@@ -301,7 +301,7 @@ def test_damaged_and_mixed_models(
     card["method"] = "registry"
     card["digest"] = card_digest(card)
     (broken / "model.json").write_text(json.dumps(card))
-    assert "method 'registry' is unknown" in refused(broken, data, out, 2)
+    assert "method = 'registry': no method is called so" in refused(broken, data, out, 1)
     assert not out.exists()
 
 
