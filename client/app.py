@@ -67,8 +67,8 @@ def at_the_site(content: RecordDict, context: Context) -> RecordDict:
             record, (run_config, _) = opened(content), app_settings(context.run_config)
             return sealed(hand_over(record, settings, context.node_config, run_config))
         except WorkerUnavailableError as error:
-            told = fields(Event.WITHOUT_WORKER, error=type(error).__name__)
-            LOGGER.warning("%s; the message is carried out without a worker", error, extra=told)
+            event = fields(Event.WITHOUT_WORKER, error=type(error).__name__)
+            LOGGER.warning("%s; the message is carried out without a worker", error, extra=event)
     return in_this_process(open_site)(content, context)
 
 
@@ -86,10 +86,10 @@ def client_app(carry_out: CarryOut) -> ClientApp:
             content = carry_out(message.content, context)
         except Exception as error:
             # An error's text may quote the institution's data: it stays in the local log.
-            told = error.reason if isinstance(error, CarriedOutError) else reason(error)
-            event = fields(Event.INSTRUCTION_FAILED, error=told.split(":")[0].split(";")[0])
+            refusal = error.reason if isinstance(error, CarriedOutError) else reason(error)
+            event = fields(Event.INSTRUCTION_FAILED, error=refusal.split(":")[0].split(";")[0])
             LOGGER.error("%s", error, exc_info=not isinstance(error, FedtagError), extra=event)
-            return Message(Error(CLIENT_EXCEPTION, signed(told, context.node_config)), reply_to=message)
+            return Message(Error(CLIENT_EXCEPTION, signed(refusal, context.node_config)), reply_to=message)
         return Message(content, reply_to=message)
 
     app.train()(answer)

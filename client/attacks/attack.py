@@ -67,10 +67,10 @@ def attacked(
     found: dict[str, list[Scores]] = {}
     accuracies = []
     for number, seed in enumerate(seeds, start=1):
-        told = target.posteriors(seed)
-        for name, scores in attack_scores(told, people, attacker, target, seed).items():
+        said = target.posteriors(seed)
+        for name, scores in attack_scores(said, people, attacker, target, seed).items():
             found.setdefault(name, []).append(scores)
-        right = told.argmax(1) == people.labels
+        right = said.argmax(1) == people.labels
         accuracies.append(
             [_share(right, mask.cpu().numpy()) for mask in (people.members, people.non_members)]
         )
@@ -80,17 +80,17 @@ def attacked(
 
 
 def attack_scores(
-    told: Posteriors, people: Population, attacker: ShadowAttacker, target: Target, seed: int
+    said: Posteriors, people: Population, attacker: ShadowAttacker, target: Target, seed: int
 ) -> dict[str, Scores]:
     """Every attack on one model; scores of nodes without a label mean nothing."""
     labels = people.labels
     scores = {
-        "confidence": confidence(told, labels),
-        "entropy": entropy(told),
-        "modified entropy": modified_entropy(told, labels),
+        "confidence": confidence(said, labels),
+        "entropy": entropy(said),
+        "modified entropy": modified_entropy(said, labels),
     }
     if attacker.can_attack:
-        scores[SHADOW] = attacker.scores(told, target.recipe, seed)
+        scores[SHADOW] = attacker.scores(said, target.recipe, seed)
     return scores
 
 

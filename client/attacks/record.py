@@ -39,7 +39,7 @@ def target_record(
     groups = {TRAINING: member_groups(people)}
     if target.pseudo_labelled is not None:
         groups[PSEUDO] = member_groups(people, target.pseudo_labelled)
-    told: dict[str, Any] = {}
+    records: dict[str, Any] = {}
     for group, compared in groups.items():
         if compared.is_empty:
             continue
@@ -51,7 +51,7 @@ def target_record(
                 "low_rate": None if found.low_rate is None else round(found.low_rate, DIGITS),
                 "curve": np.round(found.curve, DIGITS).tolist(),
             }
-        told[group] = {
+        records[group] = {
             "members": len(compared.members),
             "non_members": len(compared.others),
             "attacks": attacks,
@@ -61,7 +61,7 @@ def target_record(
         "kind": target.kind,
         "member_accuracy": round(float(scored.member_accuracy.mean()), DIGITS),
         "test_accuracy": round(float(scored.other_accuracy.mean()), DIGITS),
-        "groups": told,
+        "groups": records,
     }
 
 

@@ -57,11 +57,11 @@ class ShadowAttacker:
         """Whether the shadow nodes suffice."""
         return int(self._counts.sum()) >= LEAST_MEMBERS and int((self._counts > 0).sum()) > 1
 
-    def scores(self, told: Posteriors, recipe: Recipe, seed: int) -> Scores:
+    def scores(self, said: Posteriors, recipe: Recipe, seed: int) -> Scores:
         """The attack model's probability that each node is a member, from its posteriors."""
         if (recipe, seed) not in self._learned:
             self._learned[recipe, seed] = self._attack_model(recipe, seed)
-        return self._learned[recipe, seed].predict_proba(sorted_posteriors(told))[:, 1]
+        return self._learned[recipe, seed].predict_proba(sorted_posteriors(said))[:, 1]
 
     def _attack_model(self, recipe: Recipe, seed: int) -> Pipeline:
         rows, truth = zip(
@@ -86,7 +86,7 @@ class ShadowAttacker:
         outside = drawn_per_class(self._labels, ~inside, self._counts, generator)
         learned = torch.from_numpy(inside).to(self._graph.x.device)
         rest = torch.from_numpy(~inside & ~outside).to(self._graph.x.device)
-        told = posteriors(trained(replace(self._graph, train_mask=learned), rest, recipe, seed), self._graph)
-        rows = sorted_posteriors(told)
+        said = posteriors(trained(replace(self._graph, train_mask=learned), rest, recipe, seed), self._graph)
+        rows = sorted_posteriors(said)
         truth = np.repeat([1, 0], [inside.sum(), outside.sum()])
         return np.concatenate([rows[inside], rows[outside]]), truth

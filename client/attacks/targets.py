@@ -48,10 +48,10 @@ def released(name: str, logits: Float[Tensor, "nodes classes"], kind: Kind = "re
         logits: of all nodes, in the order of the population.
         kind: `released` or `self-trained`.
     """
-    told = softmax(logits)
+    said = softmax(logits)
 
     def answer(seed: int) -> Posteriors:
-        return told
+        return said
 
     return Target(name, kind, answer, Recipe())
 

@@ -1,4 +1,4 @@
-"""How much of the evidence changes from round to round (DANCE, section 5.3 and Theorem D.11)."""
+"""How much of the evidence changes from round to round."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def by_margin(pairs: Sequence[tuple[float, float]], groups: int = 4) -> list[tup
         for each group: its largest margin, its number of nodes, its mean change.
     """
     ordered = sorted(pair for pair in pairs if math.isfinite(pair[0]))
-    told = []
+    rows = []
     for number in range(groups):
         part = ordered[len(ordered) * number // groups : len(ordered) * (number + 1) // groups]
         if part:
-            told.append((part[-1][0], len(part), math.fsum(change for _, change in part) / len(part)))
-    return told
+            rows.append((part[-1][0], len(part), math.fsum(change for _, change in part) / len(part)))
+    return rows
 
 
 def _spans(pack: EvidencePack) -> set[tuple[NodeId, int, int]]:

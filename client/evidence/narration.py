@@ -76,7 +76,7 @@ def narrate(
     selected = [[neighbour.node for neighbour in pack.neighbours] for pack in packs]
     full_text = count_prompt_tokens(_whole(selected, texts, classes), model)
     two_hop = count_prompt_tokens(_whole(surroundings, texts, classes), model)
-    told = []
+    narrated = []
     for index, (pack, request, summary) in enumerate(zip(packs, requests, summaries, strict=True)):
         account = Account(
             cited_sentences(summary.text, request.chunks, encoder),
@@ -86,8 +86,8 @@ def narrate(
             full_text[index],
             two_hop[index],
         )
-        told.append(replace(pack, account=account if summary.prompt_tokens else None))
-    return tuple(told)
+        narrated.append(replace(pack, account=account if summary.prompt_tokens else None))
+    return tuple(narrated)
 
 
 def summary_request(

@@ -106,16 +106,16 @@ def _strongest(pack: EvidencePack, measured: NodeFaithfulness | None) -> list[Te
     top = max(pack.chunks, key=lambda chunk: chunk.weight)
     hops = [neighbour.hop for neighbour in pack.neighbours if neighbour.node == top.node]
     origin = hop_name(hops[0]) if hops else "not a selected neighbour"
-    told = [
+    lines = [
         _literal(
             f"The {'deciding span' if measured is not None and measured.fell else 'span with the largest weight'}: "
             f"span 1, {top.weight:.0%} of the weight of the selected text, from node {top.node} ({origin})"
         )
     ]
     if measured is None:
-        told.append(Text(NOT_EFFECT, style="dim"))
-        return told
-    told.append(
+        lines.append(Text(NOT_EFFECT, style="dim"))
+        return lines
+    lines.append(
         Text(
             f"Without it the probability {measured.change}; without all spans it is "
             f"{shown(measured.without_evidence)}, without as many random ones {shown(measured.without_random)}, "
@@ -123,8 +123,8 @@ def _strongest(pack: EvidencePack, measured: NodeFaithfulness | None) -> list[Te
         )
     )
     if not measured.fell:
-        told.append(Text(NOT_LOWER, style="yellow"))
-    return told
+        lines.append(Text(NOT_LOWER, style="yellow"))
+    return lines
 
 
 def _neighbours(pack: EvidencePack, sources: SourceTexts, between: Between) -> Table:

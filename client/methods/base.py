@@ -145,8 +145,8 @@ class ClientMethod(Generic[S]):
         if examples is None:
             return Content({}, reported)
         training = self.trained(model, examples, data, context)
-        told = self.after_training(model, start, training, data, context)
-        return Content(told.tensors, {**reported, **told.values})
+        contribution = self.after_training(model, start, training, data, context)
+        return Content(contribution.tensors, {**reported, **contribution.values})
 
     def initial(self, data: SiteData, context: RunContext[S]) -> dict[str, Any]:
         """The fingerprint of the initial parameters, for comparison, where no others were received."""

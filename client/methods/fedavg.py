@@ -1,7 +1,7 @@
 """FedAvg (McMahan et al., 2017): train the received model on the local graph, upload the difference.
 
-With train.prox-mu above 0 it is FedProx (Li et al., 2020); with a condenser the model is trained on what it makes of
-the graph, and scored on the full one all the same.
+With train.prox-mu above 0 clients are held near to the received model (Li et al., 2020); with a condenser it is trained
+on what that makes of the graph, and scored on the full one all the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a site lets out of its update: clipped, noised, weighed and masked, as the settings and the site demand."""
+"""What a site lets out: what is declared; of updates, clipped, noised, weighed and masked ones, as settings demand."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fedtag.client.context.clock import Clock
 from fedtag.client.context.site_data import SiteData
+from fedtag.client.run.declared import check_declared, sums_alone
 from fedtag.client.secure.member import Member
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
@@ -17,6 +18,7 @@ from fedtag.common.errors import ProtocolError
 from fedtag.common.models.parameters import fingerprint, moved_by_steps
 from fedtag.common.numerics.clipping import clipped
 from fedtag.common.numerics.noise import entropy_generator, gaussian, share_of_noise
+from fedtag.common.parts.spec import declared_records
 from fedtag.common.secure.fixed_point import FixedPoint
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.names import UNREAD
@@ -24,9 +26,6 @@ from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
 from fedtag.common.secure.roster import read_roster
 from fedtag.common.secure.upload import MASKED, SIZES, VECTOR, Layout
 from fedtag.common.wire.records import Content, Instruction, prefixed
-
-# In a hidden run these stay with the site; sums of them go under the masks.
-HIDDEN_VALUES = ("sizes", "training", "condensation", "statistics", "tokens")
 
 
 def site_member(site: Site, config: RunConfig, run: str) -> Member:
@@ -57,6 +56,7 @@ class Guard:
         self.data = data
         self.site = data.site
         self.clock = clock
+        self.declared = declared_records(config)
 
     def answered(self, instruction: Instruction) -> Content:
         """The answer to an exchange that carries no part of a method: keys, or the protocol of secure summation.
@@ -83,18 +83,20 @@ class Guard:
         raise ProtocolError(f"exchange '{phase}' is unknown here: install the same fedtag")
 
     def let_out(self, content: Content, instruction: Instruction) -> Content:
-        """A contribution as it may leave the site.
+        """A contribution as it may leave the site, of which nothing is undeclared.
 
-        Without privacy settings it is what it was. Scores and the like stay with the site where they are to be
-        hidden and no sum was asked for. With central differential privacy its update is clipped. Under
-        secure aggregation it becomes one masked vector, in which a site without an update has zeros, and one with some
-        of the tensors only has zeros in place of the others: nothing but sums says who has which.
+        Without privacy settings it is what it was. With hidden statistics what is no sum stays with the site. With
+        central differential privacy its update is clipped. Under secure aggregation it becomes one masked vector, in
+        which a site without an update has zeros, and one with some of the tensors only has zeros in place of the
+        others: nothing but sums says who has which.
 
         Raises:
+            RunError: something is not declared.
             ProtocolError: an update was asked for in clear, against the settings of the run or those of the site,
                 which has a roster; or the request breaks the protocol.
             DivergenceError: a coordinate is not finite or beyond the limit.
         """
+        check_declared(content, self.declared, self.site.name)
         privacy, site = self.config.privacy, self.site
         update = content.section("update")
         request = instruction.content.values.get("sum")
@@ -107,7 +109,7 @@ class Guard:
                 "set privacy.secure-aggregation = true, and privacy.roster = true where sites have rosters"
             )
         if privacy.hide_statistics:
-            return _without_statistics(content)
+            return sums_alone(content)
         if privacy.dp.mode == "central" and update:
             bounded, _ = clipped(update, privacy.dp.clip)
             return Content(
@@ -157,7 +159,7 @@ class Guard:
         upload = {f"{MASKED}/{VECTOR}": torch.from_numpy(masked.view("int64"))}
         values = {**content.values, UNREAD: list(unread)} if unread else content.values
         open_content = Content({**upload, **prefixed("scores", scores)}, values, content.letters)
-        return _without_statistics(open_content) if hidden else open_content
+        return sums_alone(open_content) if hidden else open_content
 
 
 def _own_weight(weights: Any, name: str) -> float:
@@ -166,12 +168,6 @@ def _own_weight(weights: Any, name: str) -> float:
     if isinstance(own, bool) or not isinstance(own, int | float):
         raise ProtocolError(f"the weights of a sum must be a table by member, with a number for {name}")
     return float(own)
-
-
-def _without_statistics(content: Content) -> Content:
-    tensors = {name: value for name, value in content.tensors.items() if not name.startswith("scores/")}
-    values = {name: value for name, value in content.values.items() if name not in HIDDEN_VALUES}
-    return Content(tensors, values, content.letters)
 
 
 def weighed(

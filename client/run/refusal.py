@@ -23,7 +23,7 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}{known}; the site's own log says more"
 
 
-def signed(told: str, node: Mapping[str, object]) -> str:
+def signed(text: str, node: Mapping[str, object]) -> str:
     """The same under the name of the site, which the server may not know yet; as it is in a simulation."""
     name = node.get("name") or ("data" in node and Path(str(node["data"])).name)
-    return f"{name}: {told}" if name else told
+    return f"{name}: {text}" if name else text

@@ -59,14 +59,14 @@ def admit(
 
 
 def trusted_peers(
-    told: Any, name: str, own: PublicIdentity, roster: Mapping[str, PublicIdentity] | None
+    table: Any, name: str, own: PublicIdentity, roster: Mapping[str, PublicIdentity] | None
 ) -> dict[str, PublicIdentity]:
     """The keys to which a site seals letters, by name, without its own.
 
     A peer whose keys are no keys, or not those of the roster, is left out and logged.
 
     Args:
-        told: the server's table of all clients.
+        table: the server's, of all clients.
         name: of the site.
         own: its keys.
         roster: the keys of all sites, as their operators exchanged them; None if the server is trusted.
@@ -74,10 +74,10 @@ def trusted_peers(
     Raises:
         ProtocolError: the table is none, or has other keys of the site itself: its peers would write to another.
     """
-    if not isinstance(told, dict):
+    if not isinstance(table, dict):
         raise ProtocolError("letters to peers need the table of their keys; the server needs the same fedtag")
     peers: dict[str, PublicIdentity] = {}
-    for peer, entry in sorted(told.items()):
+    for peer, entry in sorted(table.items()):
         try:
             identity = PublicIdentity.from_json(entry, peer)
         except ProtocolError as error:

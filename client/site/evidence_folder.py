@@ -28,11 +28,11 @@ def evidence_of_run(folder: Path, run: str) -> Path:
     check_run(run)
     owner = folder / OWNER
     try:
-        told = owner.read_text(encoding="utf-8", errors="replace").strip()
+        latest = owner.read_text(encoding="utf-8", errors="replace").strip()
     except FileNotFoundError:
-        told = ""
-    if told != run:
-        move_files(folder, folder / EARLIER / (told if RUN.fullmatch(told) else UNKNOWN))
+        latest = ""
+    if latest != run:
+        move_files(folder, folder / EARLIER / (latest if RUN.fullmatch(latest) else UNKNOWN))
         write_whole(owner, f"{run}\n".encode())
     aside = folder / EARLIER / run
     if aside.is_dir():

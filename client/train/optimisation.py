@@ -57,7 +57,7 @@ def effective_steps(rates: Sequence[float], momentum: float = 0.0, prox_mu: floa
 
 
 def local_epochs(epochs: int, extra: int, threshold: float, accuracy: float | None) -> int:
-    """Epochs of adaptive local work (DA-DFGAS): a client whose received model does badly there works longer.
+    """Epochs of adaptive local work: a client whose received model does badly there works longer.
 
     Args:
         epochs: of every client.
@@ -102,7 +102,7 @@ def optimise(
     until: float | None = None,
     before_step: Callable[[], None] | None = None,
 ) -> Training:
-    """Minimise loss() + prox_mu / 2 ‖w − w_start‖² (FedProx, Li et al., 2020) by `epochs` steps, in place.
+    """Minimise loss() + prox_mu / 2 ‖w − w_start‖² (Li et al., 2020) by `epochs` steps, in place.
 
     For Adam the normaliser is the number of steps: a heuristic, since Adam's steps do not add up gradients.
 

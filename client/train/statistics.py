@@ -1,4 +1,4 @@
-"""What distribution-aware weights need to know of a client (DA-DFGAS, Eq. 5-8): three small things."""
+"""What distribution-aware weights need to know of a client: three small things."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def validation_accuracy(
 def projections(
     dim: int, generator: torch.Generator
 ) -> tuple[Float[Tensor, "dim key"], Float[Tensor, "dim key"], Float[Tensor, "dim dim"]]:
-    """W_Q, W_K and W_V of Eq. 5, normal with deviation 1/√dim, so that a unit row keeps its length in V.
+    """W_Q, W_K and W_V of the attention, normal with deviation 1/√dim, so that a unit row keeps its length in V.
 
     Args:
         dim: of the features.
@@ -63,7 +63,7 @@ def attention_norm(
     key: Float[Tensor, "dim key"],
     value: Float[Tensor, "dim dim"],
 ) -> Float[Tensor, ""]:
-    """‖softmax(QK^T / √d_k) V‖_F / √nodes (Eq. 6 without the accuracy), of features scaled to unit rows.
+    """‖softmax(QK^T / √d_k) V‖_F / √nodes, of features scaled to unit rows.
 
     The norm grows with the square root of the number of nodes, hence the division. No row of the product is
     longer than the largest singular value of `value`.

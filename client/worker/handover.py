@@ -54,11 +54,11 @@ def hand_over(
     place, own = place_of(site.workspace), Identity.own()
     place.prepare()
     hello = Frame("hello", {**vars(own), "settings": settings_digest(run_config, node)})
-    told = {"node_config": dict(node), "run_config": dict(run_config), "idle": settings.idle}
+    whole = {"node_config": dict(node), "run_config": dict(run_config), "idle": settings.idle}
     for _ in range(ATTEMPTS):
         with closing(_connected(place, site.workspace, hello, settings.idle)) as connection:
             try:
-                send(connection, record_frame("instruct", record, told))
+                send(connection, record_frame("instruct", record, whole))
                 # As long as the work takes; a worker that ends closes the connection.
                 connection.settimeout(None)
                 answer = receive(connection)

@@ -125,14 +125,14 @@ class Service:
             self._runs = self._runs or OpenRuns()
             instruction, start = instruction_of(record_of(request)), time.monotonic()
             reply = self._runs.respond(instruction, run_config, node)
-            told = fields(
+            event = fields(
                 Event.INSTRUCTION,
                 run=instruction.run,
                 round=instruction.round,
                 phase=instruction.phase,
                 seconds=time.monotonic() - start,
             )
-            EVENTS.info("carried out", extra=told)
+            EVENTS.info("carried out", extra=event)
             return record_frame("reply", serialised(reply), {})
         except Exception as error:
             expected = isinstance(error, FedtagError)

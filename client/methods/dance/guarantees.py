@@ -80,17 +80,17 @@ def guarantees(
     """
     own, texts = g[evidence.rows], local.texts
     queries, keys = model.neighbour_queries(own), model.neighbour_keys(texts.pooled)
-    told: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for number, (hop, kept) in enumerate(zip(evidence.hops, evidence.kept, strict=True)):
         if number:
             budget = local.budgets[number]
             effect = truncation(gather_scores(queries, keys, hop), hop, texts.pooled, kept, budget)
-            told[f"hop_{number}"] = _told(effect, hop.filter(kept), budget)
+            found[f"hop_{number}"] = _told(effect, hop.filter(kept), budget)
     scores = gather_scores(model.chunk_queries(own), texts.chunks, evidence.chunks)
     budget = local.config.chunk_budget
     effect = truncation(scores, evidence.chunks, local.chunk_views, evidence.kept_chunks, budget)
-    told["chunks"] = _told(effect, evidence.selected_chunks, budget)
-    return told, effect.margin
+    found["chunks"] = _told(effect, evidence.selected_chunks, budget)
+    return found, effect.margin
 
 
 def _told(effect: Truncation, selected: Ragged, budget: int) -> dict[str, Any]:

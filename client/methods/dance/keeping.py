@@ -81,9 +81,9 @@ def keep_scored_evidence(
     chosen = local.graph.test_mask.nonzero().squeeze(1)[:summaries]
     if chosen.numel():
         with context.timed("summarise"):
-            told = narrated_packs(local, packs, chosen, data, context)
-            by_node = {pack.node: pack for pack in told}
+            narrated = narrated_packs(local, packs, chosen, data, context)
+            by_node = {pack.node: pack for pack in narrated}
             packs = tuple(by_node.get(pack.node, pack) for pack in packs)
-            ledger = TokenLedger.of(told)
+            ledger = TokenLedger.of(narrated)
     write_packs(context.evidence, round_number, packs)
     return ledger

@@ -133,7 +133,7 @@ class Measurement:
         with limited_threads(local.graph.x.numel()), torch.no_grad():
             passed = forward(model, local)
             everywhere, _, _ = chosen_views(model, local, passed, nodes)
-            told, margins = guarantees(model, local, passed.g, everywhere)
+            checked, margins = guarantees(model, local, passed.g, everywhere)
             evidence, _, found = chosen_views(model, local, passed, rows)
             ranked = rankings(
                 model, local, passed.g, evidence, found, data.bank.tokens, self.seed, data.site.name
@@ -152,7 +152,7 @@ class Measurement:
             pooled([part for part, _ in parts]),
             pooled(plain) if plain else None,
             {name: size.cpu().numpy() for name, size in ranked.sizes.items()},
-            told,
+            checked,
             margins.double().cpu().numpy(),
         )
 

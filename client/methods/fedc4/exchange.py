@@ -28,6 +28,7 @@ from fedtag.common.errors import WireError
 from fedtag.common.graph import Graph
 from fedtag.common.methods.fedc4.names import NODES, PORTRAIT
 from fedtag.common.methods.fedc4.settings import FedC4Config
+from fedtag.common.methods.fedc4.spec import shown_condensers
 from fedtag.common.numerics.noise import entropy_generator, laplace
 from fedtag.common.randomness import torch_generator
 from fedtag.common.synthetic.condensed import Condensed
@@ -106,8 +107,9 @@ def send_nodes(
     if core.copies:
         LOGGER.warning(
             "condensed nodes of %s are real ones, as a coarsened group of one is, so that peers are shown none: "
-            "set condenser.name = gcond-x, gcond, doscond or sfgc",
+            "set condenser.name to one of %s",
             name,
+            shown_condensers(),
         )
         return memory, {}
     if settings.noise and memory.noisy is None:

@@ -107,8 +107,8 @@ def transformed(
 
     for _ in range(epochs):
         z, mean, raw = drawn()
-        told = functional.cross_entropy(classify(z)[seen], opinion)
-        loss = told + compression * divergence(mean, raw)[seen].mean()
+        distance = functional.cross_entropy(classify(z)[seen], opinion)
+        loss = distance + compression * divergence(mean, raw)[seen].mean()
         if not bool(torch.isfinite(loss)):
             raise DivergenceError(
                 f"the bottleneck diverged (the loss is {float(loss.detach())}): lower fedgc.bottleneck-rate, or scale "

@@ -39,8 +39,8 @@ def told_counts(
         enough: under secure summation, which classes have that many nodes in all; None if each sum is seen, or
             nothing is known yet.
     """
-    told = labelled >= least if enough is None else enough
-    return torch.where(told, labelled, 0)
+    counted = labelled >= least if enough is None else enough
+    return torch.where(counted, labelled, 0)
 
 
 def feature_sums(

@@ -1,4 +1,4 @@
-"""The one-step exchange of neighbour sums at a client (FedGC, section 3.1), once, before everything else.
+"""The one-step exchange of neighbour sums at a client, once, before everything else.
 
 `neighbours-ask`: sealed letters tell the owners of neighbours for which nodes sums are wanted. `neighbours-give`:
 owners encipher their parts, which the server adds without being able to read them. `neighbours-take`: the sums come

@@ -1,4 +1,4 @@
-"""ÂX where some neighbours are at other institutions (FedGC, section 3.1, one-step communication).
+"""ÂX where some neighbours are at other institutions.
 
 x̃_v = Σ_u x_u a_vu / √(d_v d_u) with u = v included and degrees that count cross edges. An institution divides the rows
 of its own nodes by their √d_u before it adds them up for a neighbour elsewhere, and the neighbour's institution divides

@@ -12,7 +12,8 @@ from fedtag.common.settings.registry import INTERFACE
 from fedtag.common.settings.run_settings import RunSettings
 
 
-def _shown() -> str:
+def shown_condensers() -> str:
+    """Those whose nodes may go to peers, as a list for sentences."""
     found = CONDENSERS.usable().values()
     return ", ".join(one.name for one in found if not one.copies and not one.every_round)
 
@@ -23,7 +24,7 @@ def _new_every_round(settings: RunSettings) -> str:
         return ""
     return (
         f"condenser.name = {name} takes other nodes in every round, and {SPEC.name} condenses once: choose one of "
-        f"{_shown()}"
+        f"{shown_condensers()}"
     )
 
 
@@ -32,8 +33,8 @@ def _real_nodes(settings: RunSettings) -> str:
     if spoken == "off" or name == NONE or not CONDENSERS.get(name).copies or CONDENSERS.get(name).every_round:
         return ""
     return (
-        f"condenser.name = {name} takes real nodes, which must not go to peers: choose one of {_shown()}, or set "
-        f"{SPEC.name}.exchange = off"
+        f"condenser.name = {name} takes real nodes, which must not go to peers: choose one of {shown_condensers()}, "
+        f"or set {SPEC.name}.exchange = off"
     )
 
 

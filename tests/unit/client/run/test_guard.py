@@ -15,17 +15,24 @@ from torch import Tensor
 
 import fedtag.client.run.guard as contribution
 from fedtag.client.context.clock import Clock
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.methods.base import ClientMethod
 from fedtag.client.run.guard import Guard, weighed
+from fedtag.client.run.refusal import reason
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
-from fedtag.common.errors import ConfigError, DivergenceError, ProtocolError, WireError
+from fedtag.common.errors import ConfigError, DivergenceError, ProtocolError, RunError, WireError
+from fedtag.common.methods.base import averaged_records
+from fedtag.common.methods.spec import METHODS, MethodSpec
 from fedtag.common.numerics.clipping import l2_norm
 from fedtag.common.secure.block import Block
 from fedtag.common.secure.identity import Identity, PublicIdentity
 from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
 from fedtag.common.secure.roster import roster_entry
 from fedtag.common.secure.upload import SIZES, Layout
+from fedtag.common.settings.registry import INTERFACE
 from fedtag.common.wire.records import Content, Instruction, Letter
 from fedtag.server.strategies.secure import open_sum
 
@@ -35,6 +42,15 @@ DISTRIBUTED = {**HIDDEN, "privacy.dp.mode": "distributed", "privacy.dp.clip": 0.
 SHAPES: dict[str, tuple[int, ...]] = {"w": (2, 2), "b": (3,)}
 LAYOUT = Layout(SHAPES)
 UPDATE = {"w": torch.tensor([[1.0, -2.0], [3.0, 0.25]]), "b": torch.tensor([0.5, 0.0, -4.0])}
+SIZES_TOLD = {"nodes": 9, "train_nodes": 3, "val_nodes": 2, "test_nodes": 1}
+CELLS = [
+    {
+        "fell_back": False,
+        "filter": [[place, 0, "node-gate", 1.0] for place in range(3)],
+        "aggregate": [[1, 1, "sum", 0.5], [1, 2, "sum", 0.5], [2, 0, "max", 0.5], [2, 1, "max", 0.5]],
+        "activate": [[0, 2, "elu", 1.0], [1, 1, "identity", 1.0], [2, 1, "elu", 1.0]],
+    }
+]
 NAMES = ("site-0", "site-1", "site-2")
 WEIGHTS = {"site-0": 0.5, "site-1": 0.25, "site-2": 0.25}
 
@@ -46,7 +62,7 @@ def config_of(settings: dict[str, Any]) -> RunConfig:
 def contributed(update: dict[str, Tensor] | None = None, **values: Any) -> Content:
     tensors = {f"update/{name}": value for name, value in (UPDATE if update is None else update).items()}
     tensors["scores/local/val/confusion"] = torch.ones(3, 3, dtype=torch.int64)
-    told = {"sizes": {"nodes": 1}, "training": {"loss": 1.5, "steps": 3, "normaliser": 4.0}, **values}
+    told = {"sizes": SIZES_TOLD, "training": {"loss": 1.5, "steps": 3, "normaliser": 4.0}, **values}
     return Content(tensors, told)
 
 
@@ -167,11 +183,81 @@ def test_an_update_in_clear_is_refused(
     guard.let_out(contributed({}), TOLD)
 
 
-def test_nobody_asked_for_a_sum_and_hidden_values_stay(room: Callable[..., Room]) -> None:
-    content = contributed({}, statistics={}, condensation={}, tokens={}, note=3)
+def test_nobody_asked_for_a_sum_and_all_but_what_is_needed_stays(room: Callable[..., Room]) -> None:
+    content = contributed(
+        {}, statistics={}, condensation={"core": 1, "nodes": 2}, tokens={}, unopened=["site-1"]
+    )
     kept = room(HIDDEN).guard().let_out(content, TOLD)
-    assert kept.values == {"note": 3}
+    assert kept.values == {"unopened": ["site-1"]}
     assert kept.tensors == {}
+
+
+def test_a_declared_value_that_is_no_sum_stays_where_statistics_are_hidden(room: Callable[..., Room]) -> None:
+    """With one architecture for all, clients tell it; it is no sum."""
+    settings = {"method": "da_dfgas", "da_dfgas.personal": False, "da_dfgas.adaptive": False}
+    told = {"architecture": {"cells": CELLS, "parameters": 7}}
+    sent = room(settings).guard().let_out(contributed({}, **told), TOLD)
+    assert sent.values["architecture"] == told["architecture"]
+    assert room({**settings, **HIDDEN}).guard().let_out(contributed({}, **told), TOLD).values == {}
+
+
+UNDECLARED: dict[str, tuple[Content, str]] = {
+    "a tensor": (Content({"prototypes/a": torch.ones(2)}), "tensors of 'prototypes' are not"),
+    "a value": (Content({}, {"note": 3}), "the value 'note' is not"),
+    "a tensor under the name of a value": (Content({"sizes/a": torch.ones(2)}), "tensors of 'sizes' are not"),
+    "a value under the name of tensors": (
+        Content({}, {"update": 1}),
+        "the value 'update' is not what it should",
+    ),
+    "what the server sends": (Content({}, {"sum": 1}), "the value 'sum' is not what it should be"),
+    "a letter": (
+        Content({}, {}, (Letter("site-0", "site-1", "gossip", b""),)),
+        "letters of kind 'gossip' are not",
+    ),
+    "another form": (Content({}, {"sizes": {"nodes": -1}}), "the value 'sizes' is not what it should be"),
+    "another method's": (Content({}, {"architecture": {}}), "the value 'architecture' is not"),
+}
+
+
+@pytest.mark.parametrize("settings", [{}, SECURE, HIDDEN])
+@pytest.mark.parametrize("name", UNDECLARED)
+def test_what_is_not_declared_leaves_no_site(
+    room: Callable[..., Room], name: str, settings: dict[str, Any]
+) -> None:
+    content, fault = UNDECLARED[name]
+    with pytest.raises(RunError, match=f"site-0 lets out what is declared only, and {fault}"):
+        room(settings).guard().let_out(content, TOLD)
+
+
+class Talkative(ClientMethod[None]):
+    """Tells more than its specification says."""
+
+    def close(self, data: SiteData, context: RunContext[None]) -> Content:
+        return Content({}, {"gossip": list(data.text_graph.texts)})
+
+
+TALKATIVE = Talkative()
+SPEC = MethodSpec(
+    name="talkative",
+    title="Tells more than it says",
+    interface=INTERFACE,
+    records=averaged_records("an update"),
+    client=f"{__name__}:TALKATIVE",
+    server="fedtag.server.methods.fedavg:METHOD",
+)
+
+
+def test_a_method_cannot_send_what_its_specification_does_not_name(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its site's log names the record; the server is told that there was an error, and no more."""
+    monkeypatch.setitem(METHODS._added, "talkative", SPEC)
+    config = config_of({"method": "talkative"})
+    site = SiteRun(Site("site-0", folders[0], tmp_path / "work", tmp_path / "cache", "cpu"), config)
+    assert site.respond(Instruction("run-1", 1, 1, "train", Content())).content.section("update")
+    with pytest.raises(RunError, match="the value 'gossip' is not: declare it among the records") as caught:
+        site.respond(Instruction("run-1", 2, 2, "close", Content()))
+    assert reason(caught.value) == "RunError; the site's own log says more"
 
 
 def test_a_sum_is_that_of_the_weighed_updates(room: Callable[..., Room]) -> None:
