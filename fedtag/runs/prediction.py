@@ -34,7 +34,7 @@ from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.deploy.terminal.console import results, say
 from fedtag.deploy.terminal.display import display
 from fedtag.runs.simulation import check_device
-from fedtag.server.parts.neighbour_generator import method_of
+from fedtag.server.methods.assembly import method_of
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.state.progress import percentage
 from fedtag.server.tracking.release import Release, read_release

@@ -13,7 +13,7 @@ from fedtag.common.methods.fedgc.names import CONDENSED, GRAPH, LABELLED, NODES,
 from fedtag.common.parts.neighbour_exchange.names import COUNTS, KEY, PARTS, REQUEST
 from fedtag.server.methods.fedgc.course import DISTANCES, TOTALS
 from fedtag.server.methods.fedgc.course import FILE as COURSE_FILE
-from fedtag.server.parts.neighbour_exchange import FILE as NEIGHBOUR_FILE
+from fedtag.server.parts.neighbour_exchange.method import FILE as NEIGHBOUR_FILE
 from fedtag.server.report.chart import Chart, Key, line_chart
 from fedtag.server.report.plots import CSS_DASHES, Line
 from fedtag.server.report.wording import percent

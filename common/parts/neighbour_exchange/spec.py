@@ -127,5 +127,5 @@ SPEC = PartSpec(
         Exclusion("hidden statistics", _hidden),
     ),
     client="fedtag.client.parts.neighbour_exchange.method:around",
-    server="fedtag.server.parts.neighbour_exchange:around",
+    server="fedtag.server.parts.neighbour_exchange.method:around",
 )
