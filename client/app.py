@@ -14,34 +14,38 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
+    from fedtag.client.run.site_run import SiteRun
 
 LOGGER = logging.getLogger("fedtag")
 
-OpenSession = Callable[[Context], "Session"]
+OpenSite = Callable[[Context], "SiteRun"]
 CarryOut = Callable[[RecordDict, Context], RecordDict]
 
 
-def open_session(context: Context) -> Session:
-    """The session of the site that this SuperNode serves: its own folder, or its part of a simulation."""
-    from fedtag.client.context.session import Session
+def open_site(context: Context) -> SiteRun:
+    """The site that this SuperNode serves, in the run: its own folder, or its part of a simulation."""
     from fedtag.client.run.simulated import simulated_site
+    from fedtag.client.run.site_run import SiteRun
     from fedtag.client.site.site import site_from_node_config
     from fedtag.common.config import RunConfig
+    from fedtag.common.wire.protocol import app_settings
 
-    config = RunConfig.from_flat(context.run_config)
+    settings, _ = app_settings(context.run_config)
+    config = RunConfig.from_flat(settings)
     if "data" in context.node_config:
-        return Session(site_from_node_config(context.node_config, config.device), config)
-    return Session(simulated_site(context.node_config, config), config)
+        return SiteRun(site_from_node_config(context.node_config, config.device), config)
+    return SiteRun(simulated_site(context.node_config, config), config)
 
 
-def in_this_process(opener: OpenSession) -> CarryOut:
-    """Carries messages out in the sessions that `opener` gives."""
+def in_this_process(opener: OpenSite) -> CarryOut:
+    """Carries messages out by the sites that `opener` gives."""
 
     def carry_out(content: RecordDict, context: Context) -> RecordDict:
         from fedtag.common.wire.codec import decode_instruction, encode
 
-        return encode(opener(context).respond(decode_instruction(content)))
+        # First of all the message says whether this release understands it.
+        instruction = decode_instruction(content)
+        return encode(opener(context).respond(instruction))
 
     return carry_out
 
@@ -57,13 +61,15 @@ def at_the_site(content: RecordDict, context: Context) -> RecordDict:
     if settings.on and "data" in context.node_config:
         from fedtag.client.worker.handover import hand_over
         from fedtag.common.wire.envelope import opened, sealed
+        from fedtag.common.wire.protocol import app_settings
 
         try:
-            return sealed(hand_over(opened(content), settings, context.node_config, context.run_config))
+            record, (run_config, _) = opened(content), app_settings(context.run_config)
+            return sealed(hand_over(record, settings, context.node_config, run_config))
         except WorkerUnavailableError as error:
             told = fields(Event.WITHOUT_WORKER, error=type(error).__name__)
             LOGGER.warning("%s; the message is carried out without a worker", error, extra=told)
-    return in_this_process(open_session)(content, context)
+    return in_this_process(open_site)(content, context)
 
 
 def client_app(carry_out: CarryOut) -> ClientApp:

@@ -5,6 +5,7 @@
     ├── DataError          a data folder breaks the contract; carries every problem found
     ├── WeightsError       an encoder or language model is missing or is not the file it claims to be
     ├── WireError          a message does not have the agreed form
+    │   └── VersionError   it is of another protocol, that of another release
     ├── QuorumError        too few clients answered
     ├── ProtocolError      secure summation: a key, a list or a request breaks the protocol
     ├── DivergenceError    local training left the finite numbers
@@ -53,6 +54,10 @@ class WireError(FedtagError):
     """A message does not have the agreed schema, keys, shapes, dtype, size or finite values."""
 
 
+class VersionError(WireError):
+    """Two sides have releases of different protocols; its text names versions only."""
+
+
 class QuorumError(FedtagError):
     """Too few clients answered, even after the retries."""
 
@@ -71,3 +76,19 @@ class RunError(FedtagError):
 
 class DeploymentError(FedtagError):
     """A Flower process did not start, or the run that it carried failed."""
+
+
+def sentences(error: Exception, debug: bool) -> list[str]:
+    """An error as a person reads it, a line each; `debug` leaves out how to learn more."""
+    if isinstance(error, DataError):
+        return list(error.problems)
+    if isinstance(error, ConfigError):
+        return str(error).splitlines()
+    if isinstance(error, FedtagError):
+        return [str(error)]
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return [f"{where}{error.strerror or error}; check the path, its permissions and the disk"]
+    reason = " ".join(str(error).split())[:200]
+    hint = "" if debug else "; run again with --debug to see where"
+    return [f"unexpected {type(error).__name__}: {reason}{hint}"]

@@ -56,6 +56,7 @@ class Event(StrEnum):
     SCORES = "round scored"
     LEFT_OUT = "client left out"
     RETURNED = "client came back as another node"
+    OTHER_RELEASE = "another release"
     CHECKPOINT = "damaged checkpoint"
     NOTHING_LEARNED = "no training node"
     PARTLY_LEARNED = "part of the data not learned"
@@ -100,6 +101,7 @@ ALLOWED: Mapping[str, Callable[[object], object]] = {
     "code": _counted,
     "pid": _counted,
     "port": _counted,
+    "release": _matching(r"\d[\w.+!-]{0,39}"),
 }
 """The fields of an event, and what each may hold; another value is left out."""
 

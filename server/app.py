@@ -19,17 +19,24 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Run the configured method over the nodes of the grid."""
     from fedtag.common.config import RunConfig
-    from fedtag.common.logs import start_log
+    from fedtag.common.logs import Event, fields, start_log
+    from fedtag.common.wire.protocol import app_settings, installed_release
     from fedtag.server.run.rounds import Rounds
     from fedtag.server.state.progress import LineProgress
     from fedtag.server.tracking.meters import exposed_meters
     from fedtag.server.tracking.run_directory import RunDirectory
 
     start_log(TEXT_FORMAT)
-    config = RunConfig.from_flat(context.run_config)
+    settings, release = app_settings(context.run_config)
+    config = RunConfig.from_flat(settings)
     home = Path(os.environ.get("FEDTAG_HOME") or Path.home() / ".fedtag")
     path = Path(config.out) if config.out else home / "runs" / f"{config.method}-{context.run_id}"
     LOGGER.info("results go to %s", path)
     progress = LineProgress()
+    if release != installed_release():
+        progress.note(
+            f"the app was written by fedtag {release}, and this is {installed_release()}; both have one protocol",
+            fields(Event.OTHER_RELEASE, release=release),
+        )
     with exposed_meters(progress.note) as meters:
         Rounds(grid, config, RunDirectory(path, resume=config.resume), progress, meters).run()

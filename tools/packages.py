@@ -26,42 +26,42 @@ ROOTS = {
 LIST = re.compile(r"(?ms)^packages = \[\n.*?^\]\n")
 
 
-def packages() -> list[str]:
+def packages(repository: Path) -> list[str]:
     """Dotted names of all folders with an `__init__.py`."""
     found = []
     for name, folder in ROOTS.items():
-        root = REPOSITORY / folder
+        root = repository / folder
         inits = sorted(root.rglob("__init__.py"))
         found += [".".join([name, *init.parent.relative_to(root).parts]) for init in inits]
     return sorted(found)
 
 
-def rewritten(project: str) -> str:
+def rewritten(project: str, repository: Path) -> str:
     """The text of pyproject.toml with the list as it should be."""
-    entries = "".join(f'    "{name}",\n' for name in packages())
+    entries = "".join(f'    "{name}",\n' for name in packages(repository))
     return LIST.sub(lambda _: f"packages = [\n{entries}]\n", project, count=1)
 
 
-def write_links(target: Path) -> None:
+def write_links(target: Path, repository: Path) -> None:
     """A folder `fedtag` whose entries are links into the checkout."""
-    shutil.rmtree(target, ignore_errors=True)
     place = target / "fedtag"
+    shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    for entry in (REPOSITORY / "fedtag").iterdir():
+    for entry in (repository / "fedtag").iterdir():
         if entry.name != "__pycache__":
             (place / entry.name).symlink_to(entry)
     for name, folder in ROOTS.items():
         if "." in name:
-            (place / name.partition(".")[2]).symlink_to(REPOSITORY / folder)
+            (place / name.partition(".")[2]).symlink_to(repository / folder)
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], repository: Path = REPOSITORY) -> int:
     """Rewrite, check or link; the exit code."""
-    file = REPOSITORY / "pyproject.toml"
+    file = repository / "pyproject.toml"
     before = file.read_text(encoding="utf-8")
-    after = rewritten(before)
+    after = rewritten(before, repository)
     if arguments == ["--links"]:
-        write_links(REPOSITORY / "build" / "links")
+        write_links(repository / "build" / "links", repository)
         return 0
     if arguments == ["--check"]:
         if before != after:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fedtag.client.condense.synthetic.keeping import condensed_graph
-from fedtag.client.context.session import Session
-from fedtag.client.train.classifier import local_examples
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
 from fedtag.client.train.examples import Examples
 from fedtag.common.condensers.spec import CONDENSERS, NONE
 from fedtag.common.models.classifier import NodeClassifier
@@ -14,22 +14,22 @@ from fedtag.common.settings.registry import resolved
 
 
 def training_examples(
-    session: Session, model: NodeClassifier, round_number: int
+    model: NodeClassifier, data: SiteData, context: RunContext[Any]
 ) -> tuple[Examples, dict[str, Any]]:
     """The examples of a round, and what the server is told of them; without a condenser that is nothing.
 
     Args:
-        session: of the client, while it responds.
         model: the received one.
-        round_number: from 1.
+        data: of the client.
+        context: of the round.
     """
-    name = session.config.condenser.name
+    name = context.config.condenser.name
     if name == NONE:
-        return local_examples(session), {}
+        return Examples.of_graph(data.training.graph, data.training.adjacency), {}
     spec = CONDENSERS.get(name)
     if spec.every_round:
-        examples, told = resolved(spec.condensed)(session, model, round_number)
+        examples, reported = resolved(spec.condensed)(model, data, context)
     else:
-        condensed, told = condensed_graph(session)
+        condensed, reported = condensed_graph(data, context)
         examples = Examples.of_condensed(condensed)
-    return examples, {"condensation": told}
+    return examples, {"condensation": reported}

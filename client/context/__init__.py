@@ -1,1 +1,1 @@
-"""What a method works with: the site's data, the run's context."""
+"""What a method is given: a site's data, and what it may know and do in one exchange of a run."""

@@ -26,7 +26,7 @@ LOGGER = logging.getLogger("fedtag")
 READ = "read"
 
 
-class Mailbox:
+class Messages:
     """The letters of one exchange.
 
     Args:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedtag.client.data import checks
-from fedtag.client.data.metadata import Metadata, read_metadata
+from fedtag.client.data.metadata import META_FILES, Metadata, read_metadata
 from fedtag.client.data.problems import Problems, shown
 from fedtag.client.data.tables import Table, read_table
 from fedtag.client.data.text_graph import NONE, TRAIN, CrossEdges, NodeId, TextGraph, canonical_edges
@@ -71,7 +71,7 @@ def read_folder(
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder; give one with nodes, edges and meta.json.")
     problems = Problems()
-    meta_file = _only(folder, ("meta.json", "tag.toml"), problems)
+    meta_file = _only(folder, META_FILES, problems)
     nodes_file = _only(folder, ("nodes.parquet", "nodes.csv", "nodes.jsonl"), problems)
     edges_file = _only(folder, ("edges.parquet", "edges.csv"), problems)
     cross_file = _only(folder, ("cross_edges.parquet", "cross_edges.csv"), problems, required=False)

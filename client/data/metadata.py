@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import TypeGuard
 
 from fedtag.client.data.problems import Problems, shown
+from fedtag.common.errors import DataError
+
+META_FILES = ("meta.json", "tag.toml")
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,21 @@ def read_metadata(path: Path, problems: Problems, agreed: Sequence[str] | None =
         )
         return None
     return Metadata(name, tuple(classes), directed)
+
+
+def is_directed(folder: Path) -> bool:
+    """Whether the edges of a folder have one direction, by its description alone.
+
+    Raises:
+        DataError: the description is missing or broken.
+    """
+    files = [folder / name for name in META_FILES if (folder / name).is_file()]
+    if not files:
+        raise DataError(f"{folder} has no {' or '.join(META_FILES)}; add one.")
+    problems = Problems()
+    meta = read_metadata(files[0], problems)
+    problems.raise_any()
+    return meta is not None and meta.directed
 
 
 def _are_names(values: object) -> TypeGuard[list[str]]:

@@ -7,28 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedtag.client.data.fractions import checked_fractions
 from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
-from fedtag.common.errors import ConfigError
 from fedtag.common.randomness import numpy_generator
-
-Fractions = tuple[float, float, float]
-
-
-def parse_split(text: str) -> Fractions | None:
-    """The fractions of "0.6,0.2,0.2", or None for "given": the split that the data come with.
-
-    Raises:
-        ConfigError: for anything else.
-    """
-    if text.strip() == "given":
-        return None
-    try:
-        values = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        values = ()
-    if len(values) != 3:
-        raise ConfigError(f"split is {text!r}; write given, or three fractions such as 0.6,0.2,0.2.")
-    return _checked(values)
 
 
 def resplit(graph: TextGraph, fractions: Sequence[float], seed: int) -> TextGraph:
@@ -46,7 +27,7 @@ def resplit(graph: TextGraph, fractions: Sequence[float], seed: int) -> TextGrap
     Raises:
         ConfigError: if the fractions break these bounds.
     """
-    bounds = np.cumsum(_checked(fractions))
+    bounds = np.cumsum(checked_fractions(fractions))
     generator = numpy_generator(seed, "split")
     split = np.full(graph.num_nodes, NONE, np.int8)
     for label in range(len(graph.classes)):
@@ -57,14 +38,3 @@ def resplit(graph: TextGraph, fractions: Sequence[float], seed: int) -> TextGrap
         split[members[train:val]] = VAL
         split[members[val:test]] = TEST
     return replace(graph, split=split)
-
-
-def _checked(fractions: Sequence[float]) -> Fractions:
-    train, val, test = fractions
-    finite = all(np.isfinite(value) for value in fractions)
-    if not finite or train <= 0 or val < 0 or test < 0 or train + val + test > 1 + 1e-9:
-        raise ConfigError(
-            f"split is {','.join(f'{value:g}' for value in fractions)}; the training fraction must be above 0, "
-            "the others at least 0, and their sum at most 1."
-        )
-    return train, val, test

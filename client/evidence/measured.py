@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fedtag.client.evidence.packs import NodeId, write_whole
+from fedtag.client.evidence.packs import NodeId
+from fedtag.client.site.whole_file import write_whole
 from fedtag.common.errors import RunError
 
 FILE = "faithfulness.json"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any, Literal, cast
 
 from fedtag.client.evidence.account import Account, account_of
 from fedtag.client.evidence.schema import expect
+from fedtag.client.site.whole_file import write_whole
 from fedtag.client.text.citations import rendered
 from fedtag.common.errors import DataError, RunError
 
@@ -108,29 +107,6 @@ def shown_weight(weight: float) -> str:
 def text_digest(text: str) -> str:
     """SHA-256 (hex) of a text's UTF-8 bytes; lone surrogates, which UTF-8 has no form for, pass through."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def write_whole(path: Path, data: bytes, durable: bool = True) -> None:
-    """Write a file so that a reader sees the old content or the new one, never a part.
-
-    Args:
-        path: its folder is made where it is missing.
-        data: the content.
-        durable: wait until the disk has it; otherwise a power failure, but no killed process, can lose it.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            if durable:
-                stream.flush()
-                os.fsync(stream.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def write_packs(folder: Path, round_number: int, packs: Sequence[EvidencePack], durable: bool = True) -> Path:

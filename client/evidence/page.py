@@ -23,13 +23,14 @@ from fedtag.client.evidence.measured import (
     shown,
 )
 from fedtag.client.evidence.node_view import node_view
-from fedtag.client.evidence.packs import EvidencePack, NodeId, shown_weight, write_whole
+from fedtag.client.evidence.packs import EvidencePack, NodeId, shown_weight
 from fedtag.client.evidence.verification import (
     CHUNK_BUDGET,
     HOP_BUDGETS,
     SourceTexts,
     pack_violations,
 )
+from fedtag.client.site.whole_file import write_whole
 
 PER_PAGE = 1500
 

@@ -1,7 +1,7 @@
-"""Centralised training: FedAvg with one client that holds the whole graph, cross-client edges included."""
+"""Centralised training: the one client holds the whole graph, cross-client edges included, and trains as any other."""
 
 from __future__ import annotations
 
-from fedtag.client.methods.fedavg import FedAvg
+from fedtag.client.methods.base import ClientMethod
 
-METHOD = FedAvg()
+METHOD = ClientMethod[None]()

@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from fedtag.client.train.classifier import (
-    fresh_backbone,
-    local_examples,
-    predict_by_backbone,
-    score_backbone,
-    train_backbone,
-)
-from fedtag.common.models.parameters import load_parameters, parameters_of
-from fedtag.common.wire.records import Content, Instruction, prefixed
-
-if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
-    from fedtag.client.prediction.outcome import Prediction, ReleasedModel
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.methods.base import ClientMethod
+from fedtag.client.train.optimisation import Training
+from fedtag.common.models.parameters import Parameters, parameters_of
+from fedtag.common.wire.records import Content
 
 
-class Isolated:
+class Isolated(ClientMethod[None]):
     """The client without a federation. Its model stays in its state folder from round to round."""
 
-    def respond(self, instruction: Instruction, session: Session) -> Content:
-        model = fresh_backbone(session)
-        remembered = session.remembered()
-        if remembered is not None:
-            load_parameters(model, remembered.tensors)
-        values: dict[str, object] = {"sizes": session.sizes}
-        tensors = {}
-        if instruction.content.values.get("evaluate"):
-            tensors = prefixed("scores", score_backbone(session, model, "graph"))
-        if instruction.phase == "train":
-            training = train_backbone(session, model, local_examples(session), instruction.round)
-            if training is not None:
-                values["training"] = {"loss": training.loss, "steps": training.steps}
-            session.remember(parameters_of(model), {})
-        return Content(tensors, values)
+    def start(self, data: SiteData, context: RunContext[None]) -> Parameters:
+        kept = context.memory.remembered()
+        return super().start(data, context) if kept is None else dict(kept.tensors)
 
-    def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
-        return predict_by_backbone(session, released)
+    def initial(self, data: SiteData, context: RunContext[None]) -> dict[str, Any]:
+        """Nothing: nobody else has a model to compare with."""
+        return {}
+
+    def after_training(
+        self, model: Any, start: Parameters, training: Training, data: SiteData, context: RunContext[None]
+    ) -> Content:
+        context.memory.remember(parameters_of(model), {})
+        return Content({}, {"training": {"loss": training.loss, "steps": training.steps}})
 
 
 METHOD = Isolated()

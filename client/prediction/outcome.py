@@ -19,7 +19,7 @@ M = TypeVar("M", bound=nn.Module)
 
 @dataclass(frozen=True)
 class ReleasedModel:
-    """What a method needs beside the session.
+    """What a method predicts by.
 
     Args:
         parameters: of the model.

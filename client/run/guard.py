@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from fedtag.client.context.clock import Clock
+from fedtag.client.context.site_data import SiteData
 from fedtag.client.secure.member import Member
+from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ProtocolError
 from fedtag.common.models.parameters import fingerprint, moved_by_steps
@@ -21,10 +24,6 @@ from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
 from fedtag.common.secure.roster import read_roster
 from fedtag.common.secure.upload import MASKED, SIZES, VECTOR, Layout
 from fedtag.common.wire.records import Content, Instruction, prefixed
-
-if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
-    from fedtag.client.site.site import Site
 
 # In a hidden run these stay with the site; sums of them go under the masks.
 HIDDEN_VALUES = ("sizes", "training", "condensation", "statistics", "tokens")
@@ -44,110 +43,121 @@ def site_member(site: Site, config: RunConfig, run: str) -> Member:
     )
 
 
-def answered(instruction: Instruction, session: Session) -> Content:
-    """The answer to an exchange that carries no part of a method: keys, or the protocol of secure summation.
+class Guard:
+    """Between a method, with its parts, and the server.
 
-    Raises:
-        ProtocolError: the request breaks the protocol.
+    Args:
+        config: of the run.
+        data: of the site, whose counts of nodes may have to be hidden.
+        clock: told how long masks take.
     """
-    member = site_member(session.site, session.config, instruction.run)
-    phase, request = instruction.phase, instruction.content.values.get(instruction.phase)
-    if phase == KEYS:
-        # A sum in which one site alone has an update must be known before it is opened.
-        trains = bool(session.local_graph.train_mask.any())
-        hidden = session.config.privacy.hide_statistics
-        told = {"trains": trains} if hidden else {"sizes": session.sizes}
-        return Content({}, {KEYS: member.keys(), **told})
-    if not session.config.privacy.secure_aggregation:
-        raise ProtocolError("this run has no secure aggregation: set privacy.secure-aggregation = true")
-    if phase == SHARES:
-        published, letters = member.set_up(request)
-        return Content({}, {SHARES: published}, letters)
-    if phase == SIGN:
-        return Content({}, {SIGN: member.sign(request)})
-    if phase == UNMASK:
-        return Content({}, {UNMASK: member.release(request)})
-    raise ProtocolError(f"exchange '{phase}' is unknown here: install the same fedtag")
 
+    def __init__(self, config: RunConfig, data: SiteData, clock: Clock) -> None:
+        self.config = config
+        self.data = data
+        self.site = data.site
+        self.clock = clock
 
-def guarded(content: Content, instruction: Instruction, session: Session) -> Content:
-    """A method's contribution as it may leave the site.
+    def answered(self, instruction: Instruction) -> Content:
+        """The answer to an exchange that carries no part of a method: keys, or the protocol of secure summation.
 
-    Without privacy settings it is what it was. Scores and the like stay with the site where they are to be
-    hidden and no sum was asked for. With central differential privacy its update is clipped. Under
-    secure aggregation it becomes one masked vector, in which a site without an update has zeros, and one with some of
-    the tensors only has zeros in place of the others: nothing but sums says who has which.
+        Raises:
+            ProtocolError: the request breaks the protocol.
+        """
+        privacy, member = self.config.privacy, site_member(self.site, self.config, instruction.run)
+        phase, request = instruction.phase, instruction.content.values.get(instruction.phase)
+        if phase == KEYS:
+            # A sum in which one site alone has an update must be known before it is opened.
+            trains = bool(self.data.graph.train_mask.any())
+            known = {"trains": trains} if privacy.hide_statistics else {"sizes": self.data.sizes}
+            return Content({}, {KEYS: member.keys(), **known})
+        if not privacy.secure_aggregation:
+            raise ProtocolError("this run has no secure aggregation: set privacy.secure-aggregation = true")
+        if phase == SHARES:
+            published, letters = member.set_up(request)
+            return Content({}, {SHARES: published}, letters)
+        if phase == SIGN:
+            return Content({}, {SIGN: member.sign(request)})
+        if phase == UNMASK:
+            return Content({}, {UNMASK: member.release(request)})
+        raise ProtocolError(f"exchange '{phase}' is unknown here: install the same fedtag")
 
-    Raises:
-        ProtocolError: an update was asked for in clear, against the settings of the run or those of the site,
-            which has a roster; or the request breaks the protocol.
-        DivergenceError: a coordinate is not finite or beyond the limit.
-    """
-    config, site = session.config, session.site
-    update = content.section("update")
-    request = instruction.content.values.get("sum")
-    if request is None:
-        if update and (site.roster is not None or config.privacy.secure_aggregation):
+    def let_out(self, content: Content, instruction: Instruction) -> Content:
+        """A contribution as it may leave the site.
+
+        Without privacy settings it is what it was. Scores and the like stay with the site where they are to be
+        hidden and no sum was asked for. With central differential privacy its update is clipped. Under
+        secure aggregation it becomes one masked vector, in which a site without an update has zeros, and one with some
+        of the tensors only has zeros in place of the others: nothing but sums says who has which.
+
+        Raises:
+            ProtocolError: an update was asked for in clear, against the settings of the run or those of the site,
+                which has a roster; or the request breaks the protocol.
+            DivergenceError: a coordinate is not finite or beyond the limit.
+        """
+        privacy, site = self.config.privacy, self.site
+        update = content.section("update")
+        request = instruction.content.values.get("sum")
+        if request is not None:
+            return self._masked(content, request, instruction)
+        if update and (site.roster is not None or privacy.secure_aggregation):
             why = "has a roster" if site.roster is not None else "was promised secure aggregation"
             raise ProtocolError(
                 f"{site.name} {why}, so its updates leave under masks only: "
                 "set privacy.secure-aggregation = true, and privacy.roster = true where sites have rosters"
             )
-        if config.privacy.hide_statistics:
+        if privacy.hide_statistics:
             return _without_statistics(content)
-        if config.privacy.dp.mode == "central" and update:
-            bounded, _ = clipped(update, config.privacy.dp.clip)
+        if privacy.dp.mode == "central" and update:
+            bounded, _ = clipped(update, privacy.dp.clip)
             return Content(
                 {**content.tensors, **prefixed("update", bounded)}, content.values, content.letters
             )
         return content
-    return _masked(content, request, instruction, session)
 
-
-def _masked(content: Content, request: Any, instruction: Instruction, session: Session) -> Content:
-    config = session.config
-    if not isinstance(request, dict) or request.keys() - {"join"} != {"index", "layout", "weights"}:
-        raise ProtocolError(
-            "a request to upload has index, layout and weights; the server needs the same fedtag"
+    def _masked(self, content: Content, request: Any, instruction: Instruction) -> Content:
+        config = self.config
+        if not isinstance(request, dict) or request.keys() - {"join"} != {"index", "layout", "weights"}:
+            raise ProtocolError(
+                "a request to upload has index, layout and weights; the server needs the same fedtag"
+            )
+        member = site_member(self.site, config, instruction.run)
+        unread: tuple[str, ...] = ()
+        if "join" in request:
+            shares = [letter for letter in instruction.content.letters if letter.kind == SHARES]
+            unread = member.join(request["join"], shares)
+        layout, weights = Layout.from_json(request["layout"]), request["weights"]
+        training = content.values.get("training") or {}
+        weight = _own_weight(weights, self.site.name)
+        own = content.section("update")
+        if layout.update:
+            normaliser = training.get("normaliser", 0.0)
+            update, scalars = weighed(own, weight, normaliser, layout, config, member.threshold)
+            takes_part = scalars[1] > 0
+        else:
+            update, scalars, takes_part = {}, (0.0, 0.0), weight > 0
+        hidden = config.privacy.hide_statistics
+        scores = content.section("scores")
+        vector = layout.vector(
+            update,
+            scalars,
+            {name: self.data.sizes[name] for name in SIZES} if hidden else None,
+            training.get("loss") if hidden else None,
+            scores if hidden else None,
+            own.keys() if takes_part else (),
         )
-    member = site_member(session.site, config, instruction.run)
-    unread: tuple[str, ...] = ()
-    if "join" in request:
-        shares = [letter for letter in instruction.content.letters if letter.kind == SHARES]
-        unread = member.join(request["join"], shares)
-    layout, weights = Layout.from_json(request["layout"]), request["weights"]
-    training = content.values.get("training") or {}
-    weight = _own_weight(weights, session.site.name)
-    own = content.section("update")
-    if layout.update:
-        update, scalars = weighed(
-            own, weight, training.get("normaliser", 0.0), layout, config, member.threshold
-        )
-        takes_part = scalars[1] > 0
-    else:
-        update, scalars, takes_part = {}, (0.0, 0.0), weight > 0
-    hidden = config.privacy.hide_statistics
-    scores = content.section("scores")
-    vector = layout.vector(
-        update,
-        scalars,
-        {name: session.sizes[name] for name in SIZES} if hidden else None,
-        training.get("loss") if hidden else None,
-        scores if hidden else None,
-        own.keys() if takes_part else (),
-    )
-    with session.timed("mask"):
-        masked = member.mask(
-            request["index"],
-            vector,
-            weights,
-            f"round {instruction.round}, {instruction.phase}",
-            fingerprint(instruction.content.section("model")),
-        )
-    upload = {f"{MASKED}/{VECTOR}": torch.from_numpy(masked.view("int64"))}
-    told = {**content.values, UNREAD: list(unread)} if unread else content.values
-    open_content = Content({**upload, **prefixed("scores", scores)}, told, content.letters)
-    return _without_statistics(open_content) if hidden else open_content
+        with self.clock.timed("mask"):
+            masked = member.mask(
+                request["index"],
+                vector,
+                weights,
+                f"round {instruction.round}, {instruction.phase}",
+                fingerprint(instruction.content.section("model")),
+            )
+        upload = {f"{MASKED}/{VECTOR}": torch.from_numpy(masked.view("int64"))}
+        values = {**content.values, UNREAD: list(unread)} if unread else content.values
+        open_content = Content({**upload, **prefixed("scores", scores)}, values, content.letters)
+        return _without_statistics(open_content) if hidden else open_content
 
 
 def _own_weight(weights: Any, name: str) -> float:

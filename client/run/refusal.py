@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from fedtag.common.errors import ProtocolError
+from fedtag.common.errors import ProtocolError, VersionError
 
 CLIENT_EXCEPTION = 2
 
@@ -16,7 +16,7 @@ def reason(error: Exception) -> str:
 
     What the operating system says of its own calls ("No space left on device") comes from a fixed list.
     """
-    if isinstance(error, ProtocolError):
+    if isinstance(error, ProtocolError | VersionError):
         return f"{type(error).__name__}: {error}"
     system = error if isinstance(error, OSError) else error.__cause__
     known = f": {os.strerror(system.errno)}" if isinstance(system, OSError) and system.errno else ""

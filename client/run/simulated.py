@@ -9,21 +9,17 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from fedtag.client.context.session import FOLDER_FEATURES
-from fedtag.client.data.metadata import read_metadata
+from fedtag.client.data.fractions import parse_split
 from fedtag.client.data.partition import partition
-from fedtag.client.data.problems import Problems
 from fedtag.client.data.sites import check_agreement, pooled, prepare_sites
 from fedtag.client.data.sources import load_source
-from fedtag.client.data.splitting import parse_split, resplit
+from fedtag.client.data.splitting import resplit
 from fedtag.client.data.writing import write_folder
-from fedtag.client.methods.dance.node_summaries import FEATURE, refuse_features
-from fedtag.client.parts.neighbour_exchange.bundles import refuse_directed
+from fedtag.client.run.method import method_of
+from fedtag.client.run.opened_site import site_data
 from fedtag.client.site.site import Site, check_name
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, DataError
-from fedtag.common.methods.dance.settings import DanceConfig
-from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.private_file import replace_private
 from fedtag.common.secure.roster import roster_entry
@@ -62,15 +58,12 @@ def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
             f"{destination} has lost the data of {', '.join(missing)}: restore the folder, or remove all of "
             f"{destination} to make the sites anew"
         )
-    if config.method == "dance" and config.own(DanceConfig).summaries == FEATURE:
-        for name in names:
-            refuse_features(name, (destination / name / FOLDER_FEATURES).is_file())
-    if config.method == "fedgc" and exchange_settings(config).mode != "off":
-        for name in names:
-            refuse_directed(name, _directed(destination / name))
     sites = tuple(
         Site(name, destination / name, destination / name, cache_folder(), config.device) for name in names
     )
+    method = method_of(config)
+    for site in sites:
+        method.check(site_data(site, config), config)
     return _with_roster(sites, destination) if config.privacy.roster else sites
 
 
@@ -107,14 +100,6 @@ def _with_roster(sites: tuple[Site, ...], destination: Path) -> tuple[Site, ...]
         if not roster.is_file() or roster.read_bytes() != content:
             replace_private(roster, content)
     return tuple(replace(site, roster=roster) for site in sites)
-
-
-def _directed(folder: Path) -> bool:
-    """Whether the edges of a written folder have one direction."""
-    problems = Problems()
-    meta = read_metadata(folder / "meta.json", problems)
-    problems.raise_any()
-    return meta is not None and meta.directed
 
 
 def _write(config: RunConfig, destination: Path) -> tuple[Path, ...]:

@@ -1,4 +1,4 @@
-"""What a site says when there is no room on its disk."""
+"""What a site says when its disk is full."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @contextmanager
-def room(site: Site) -> Iterator[None]:
+def full_disk_explained(site: Site) -> Iterator[None]:
     """Turn the failure of a write for want of space into a sentence that says where and for whom.
 
     The system names no file when a write, and not the opening of a file, fails; then it is the folder of the

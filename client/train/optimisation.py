@@ -68,11 +68,6 @@ def local_epochs(epochs: int, extra: int, threshold: float, accuracy: float | No
     return epochs + extra if accuracy is not None and accuracy < threshold else epochs
 
 
-def clock_limit(allowed: float | None) -> float | None:
-    """The monotonic clock time at which so many seconds from now have passed; None without a limit."""
-    return None if allowed is None else time.monotonic() + allowed
-
-
 def scheduled_rate(rate: float, schedule: str, final: float, round_number: int, rounds: int) -> float:
     """The step size of a round.
 

@@ -10,10 +10,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from fedtag.client.context.session import Session
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
 from fedtag.common.graph import Graph
 from fedtag.common.numerics.scores import tally
-from fedtag.common.randomness import torch_generator
 
 KEY_DIM = 32
 MOST_SAMPLED = 512
@@ -80,35 +80,34 @@ def sampled_rows(count: int, generator: torch.Generator) -> Int[Tensor, " rows"]
 
 @torch.no_grad()
 def client_statistics(
-    session: Session,
+    data: SiteData,
+    context: RunContext[Any],
     logits: Float[Tensor, "nodes classes"],
-    round_number: int,
     judges: Bool[Tensor, " nodes"] | None = None,
 ) -> dict[str, Any]:
     """The client's statistics, as JSON.
 
-    Generated neighbours take no part, nor do test nodes where training is inductive, since the weights act upon
+    Nodes behind the site's own take no part, nor do test nodes where training is inductive, since the weights act upon
     training.
 
     Args:
-        session: whose training graph has at least one node that is not a test node.
+        data: whose training graph has at least one node that is not a test node.
+        context: whose round decides the sample of nodes.
         logits: of the locally trained model, on the training graph.
-        round_number: of the sample of nodes.
         judges: validation nodes of which the accuracy is; None: all.
 
     Returns:
         `distribution` (a probability for each class), `attention` (the norm, without the accuracy) and
         `accuracy` (a fraction of the validation nodes, or None).
     """
-    graph, config = session.training_graph, session.config
-    told = torch.arange(graph.num_nodes, device=graph.x.device) < session.sizes["nodes"]
-    if config.train.inductive:
-        told &= ~graph.test_mask
-    x, seen = graph.x[told], logits[told]
-    rows = sampled_rows(
-        x.shape[0], torch_generator(config.seed, round_number, session.site.name, "attention sample")
-    )
-    maps = projections(x.shape[1], torch_generator(config.seed, "attention projections"))
+    graph = data.training.graph
+    counted = torch.arange(graph.num_nodes, device=graph.x.device) < data.sizes["nodes"]
+    if context.config.train.inductive:
+        counted &= ~graph.test_mask
+    x, seen = graph.x[counted], logits[counted]
+    sample = context.generator(context.round, data.site.name, "attention sample")
+    rows = sampled_rows(x.shape[0], sample)
+    maps = projections(x.shape[1], context.generator("attention projections"))
     norm = attention_norm(x[rows.to(x.device)], *(matrix.to(x.device) for matrix in maps))
     return {
         "distribution": class_distribution(seen).tolist(),

@@ -6,16 +6,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import fedtag.client
 import fedtag.common
 from fedtag.client.worker.frames import Frame
+from fedtag.common.wire.protocol import installed_release
 
 PACKAGES = (fedtag.client, fedtag.common)
-NOT_INSTALLED = "not installed"
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,7 @@ class Identity:
     @classmethod
     def own(cls) -> Identity:
         """Of this process."""
-        try:
-            version = metadata.version("fedtag")
-        except metadata.PackageNotFoundError:
-            version = NOT_INSTALLED
-        return cls(version, code_digest(folders()))
+        return cls(installed_release(), code_digest(folders()))
 
     @classmethod
     def told(cls, frame: Frame) -> Identity:

@@ -1,6 +1,6 @@
 """The worker process: it listens on the site's socket and carries out one message at a time.
 
-The sessions, and with them torch, are imported with the first message, so that a worker answers at once.
+The runs, and with them torch, are imported with the first message, so that a worker answers at once.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from fedtag.common.errors import FedtagError, WireError
 from fedtag.common.logs import EVENTS, Event, fields, start_log
 
 if TYPE_CHECKING:
-    from fedtag.client.worker.sessions import Sessions
+    from fedtag.client.worker.open_runs import OpenRuns
 
 LOGGER = logging.getLogger("fedtag")
 
 TALK_SECONDS = 30.0
 """How long a client may be silent in the middle of a frame."""
 CLOSING_SECONDS = 20.0
-"""Quiet after a run's closing exchange until its session goes."""
+"""Quiet after a run's closing exchange until the run is forgotten."""
 PREDECESSOR_SECONDS = 30.0
 
 
@@ -44,7 +44,7 @@ class Service:
     Args:
         listener: a listening local socket.
         idle: seconds without a message after which the service ends.
-        closing: seconds without a message after a run's closing exchange until its session is dropped; if no
+        closing: seconds without a message after a run's closing exchange until the run is forgotten; if no
             other run is left, the service ends then.
     """
 
@@ -55,7 +55,7 @@ class Service:
         self.idle = idle
         self.closing = closing
         self.identity = Identity.own()
-        self._sessions: Sessions | None = None
+        self._runs: OpenRuns | None = None
         self._going = True
 
     def run(self) -> None:
@@ -69,9 +69,9 @@ class Service:
                 with connection:
                     self._serve(connection)
                 quiet_since = time.monotonic()
-            elif self._sessions is not None and self._sessions.some_closed:
-                self._sessions.drop(closed_only=True)
-                self._going = len(self._sessions) > 0
+            elif self._runs is not None and self._runs.some_closed:
+                self._runs.drop(closed_only=True)
+                self._going = len(self._runs) > 0
             else:
                 LOGGER.info(
                     "no message for %g s", self.idle, extra=fields(Event.WORKER_ENDS, seconds=self.idle)
@@ -79,7 +79,7 @@ class Service:
                 self._going = False
 
     def _patience(self) -> float:
-        closed = self._sessions is not None and self._sessions.some_closed
+        closed = self._runs is not None and self._runs.some_closed
         return min(self.idle, self.closing) if closed else self.idle
 
     def _serve(self, connection: socket.socket) -> None:
@@ -103,8 +103,8 @@ class Service:
                 self._going = False
                 return Frame("stopping")
             case "release":
-                if self._sessions is not None:
-                    self._sessions.drop()
+                if self._runs is not None:
+                    self._runs.drop()
                 return Frame("released")
             case "instruct":
                 return self._carried_out(request, hello)
@@ -119,12 +119,12 @@ class Service:
                 raise WireError("the settings are not those that were announced")
             self.idle = float(request.fields.get("idle", self.idle))
 
-            from fedtag.client.worker.sessions import Sessions
+            from fedtag.client.worker.open_runs import OpenRuns
             from fedtag.common.wire.serialisation import instruction_of, serialised
 
-            self._sessions = self._sessions or Sessions()
+            self._runs = self._runs or OpenRuns()
             instruction, start = instruction_of(record_of(request)), time.monotonic()
-            reply = self._sessions.respond(instruction, run_config, node)
+            reply = self._runs.respond(instruction, run_config, node)
             told = fields(
                 Event.INSTRUCTION,
                 run=instruction.run,

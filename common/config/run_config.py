@@ -179,6 +179,11 @@ def specs_of(method: str, parts: Iterable[str], condenser: str, backbone: str) -
     return tuple(registry.get(name) for registry, name in [*named, (BACKBONES, backbone)])
 
 
+def completed_settings(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with what a preset, the method and switches of parts add to them; nothing else is resolved."""
+    return _completed(flat)[0]
+
+
 def _completed(flat: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Settings with what a preset and the method add where nothing is given, and with parts that a switch turned on."""
     flat = dict(flat)

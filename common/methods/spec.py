@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -75,12 +75,14 @@ class MethodSpec(Spec):
         records: everything that a side sends beside what every method sends.
         excluded: settings with which it makes no sense.
         resolved: further values of shared settings, by dotted key, that follow from the others once these are known.
+        words: from settings by dotted key, sentences without full stops on what the method's own ones mean for privacy;
+            settings that a run of an earlier version lacks are absent.
         released_with: dotted shared settings that decide, beside its own table, the model and the texts, what a
             released model predicts.
         client, server: import strings of the two sides, a `ClientMethod` and a `ServerMethod`.
-        report: import string of its sections of the report; empty without any.
-        artefact: import string of how what it releases is written, read, predicted with, audited and trained on;
-            empty for a model.
+        report: import string of what makes its sections of the report, a `Sections`; empty without any.
+        artefact: import string of how what it releases beside a model is written and read, an `Artefact`; empty where
+            it releases a model alone, or nothing.
     """
 
     traits: Traits = Traits()
@@ -88,6 +90,7 @@ class MethodSpec(Spec):
     records: tuple[Record, ...] = ()
     excluded: tuple[Exclusion, ...] = ()
     resolved: Callable[[RunSettings], Mapping[str, Any]] = lambda settings: {}
+    words: Callable[[Mapping[str, Any]], Sequence[str]] = lambda settings: ()
     released_with: tuple[str, ...] = ()
     client: str
     server: str

@@ -23,7 +23,7 @@ class PartSpec(Spec):
             need not be named in `parts`; empty where only the name does.
         client, server: import strings of functions that take a method's side and the settings of the run, and return
             what stands around it, with the same interface.
-        report: import string of its sections of the report; empty without any.
+        report: import string of what makes its sections of the report, a `Sections`; empty without any.
     """
 
     records: tuple[Record, ...] = ()

@@ -9,7 +9,8 @@ from __future__ import annotations
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from fedtag.common.errors import WireError
-from fedtag.common.wire.serialised import MAX_HEADER_BYTES, SCHEMA_VERSION, Serialised
+from fedtag.common.wire.protocol import PROTOCOL, checked_release, installed_release
+from fedtag.common.wire.serialised import MAX_HEADER_BYTES, Serialised
 
 HEADER, TENSORS = "header", "tensors"
 STYPE = "safetensors"
@@ -22,7 +23,7 @@ def sealed(record: Serialised, arrays: ArrayRecord | None = None) -> RecordDict:
         record: what is sent.
         arrays: its tensors, where another message shares them.
     """
-    header = ConfigRecord({"schema": SCHEMA_VERSION, "json": record.header})
+    header = ConfigRecord({"protocol": PROTOCOL, "release": installed_release(), "json": record.header})
     if record.addresses is not None:
         header["addresses"] = record.addresses
         header["bodies"] = list(record.bodies)
@@ -43,19 +44,32 @@ def opened(records: RecordDict) -> Serialised:
     """The record in the content of a message, as far as it can be told without reading it.
 
     Raises:
-        WireError: if it is not one of this schema.
+        VersionError: if it is of another protocol.
+        WireError: if it is not one of fedtag's.
     """
-    record = records.get(HEADER)
-    if not isinstance(record, ConfigRecord):
-        raise WireError(f"a message without a '{HEADER}' record is not one of fedtag's")
-    if record.get("schema") != SCHEMA_VERSION:
-        raise WireError(
-            f"schema version {record.get('schema')!r} is not {SCHEMA_VERSION}: install the same fedtag on all sides"
-        )
+    record = _header(records)
+    checked_release("the message", record.get("protocol"), record.get("release"))
     header = record.get("json")
     if not isinstance(header, str) or len(header) > MAX_HEADER_BYTES:
         raise WireError(f"the header is not text of at most {MAX_HEADER_BYTES} characters")
     return Serialised(header, _tensors(records), *_letters(record))
+
+
+def release_of(records: RecordDict) -> str:
+    """The release that has sealed a message of this protocol.
+
+    Raises:
+        VersionError, WireError: see `opened`.
+    """
+    record = _header(records)
+    return checked_release("the message", record.get("protocol"), record.get("release"))
+
+
+def _header(records: RecordDict) -> ConfigRecord:
+    record = records.get(HEADER)
+    if not isinstance(record, ConfigRecord):
+        raise WireError(f"a message without a '{HEADER}' record is not one of fedtag's")
+    return record
 
 
 def _tensors(records: RecordDict) -> bytes | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SCHEMA_VERSION = 1
 MAX_HEADER_BYTES = 16 * 2**20
 
 

@@ -33,8 +33,8 @@ OF_RELEASE = ("released", "self-trained", "condensed", "insider")
 PSEUDO = "pseudo-labelled nodes"
 TEACHER_TELLS = (
     "What the self-trained model tells, the server and whoever gets the release can learn, whatever the condensed "
-    "graph hides. Masked sums do not change that model; fewer fedgc.self-training-rounds stop it earlier, and without "
-    "fedgc.self-training and fedgc.bottleneck there is none. Audit the run that was made so: only its figures count"
+    "graph hides. Masked sums do not change that model; fewer rounds of self-training stop it earlier, and without "
+    "self-training and a bottleneck there is none. Audit the run that was made so: only its figures count"
 )
 WITHOUT_INSIDER = (
     "The condensed graph was not asked with the features that sites keep, which were not at hand: an insider may learn "

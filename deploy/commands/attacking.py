@@ -1,13 +1,11 @@
 """The command that attacks what was released: privacy-audit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedtag.deploy.commands.options import Debug
+from fedtag.deploy.commands.options import Cache, Debug, Device
 
 
 def privacy_audit(
@@ -37,7 +35,7 @@ def privacy_audit(
         bool,
         typer.Option(
             "--over-rounds",
-            help="Also attack what a run with fedgc.keep-states kept of its scored rounds.",
+            help="Also attack what a run kept of its scored rounds, if its method has a setting keep-states.",
         ),
     ] = False,
     models: Annotated[
@@ -48,11 +46,8 @@ def privacy_audit(
         Path | None,
         typer.Option(help="Write the figures here, and nothing else. [default: PATH/privacy.json]"),
     ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Folder of encoded texts. [default: FEDTAG_CACHE, or ~/.cache/fedtag]"),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0, ...")] = "auto",
+    cache: Cache = None,
+    device: Device = "auto",
     seed: Annotated[int, typer.Option(help="Of all draws, where no release has one.")] = 0,
     debug: Debug = False,
 ) -> None:
@@ -65,9 +60,10 @@ def privacy_audit(
     node) and, for a run directory, its report and its card. The exit code is 1 where a control of the measurement
     fails.
 
-    Of a run of fedgc, the self-trained model is attacked, too, and models of the condensed graph are asked with raw
-    features and, where the sites' folders still hold them, with the features that the sites keep; nodes with a
-    pseudo-label are a second group of members. The attacker's nodes are those that training set aside.
+    Of a run that releases a condensed graph, the self-trained model is attacked, too, and models of the condensed
+    graph are asked with raw features and, where the sites' folders still hold them, with the features that the sites
+    keep; nodes with a pseudo-label are a second group of members. The attacker's nodes are those that training set
+    aside.
 
     --over-rounds attacks the condensed graph and the self-trained model of each scored round, too, as if the run had
     ended there; the report shows areas and accuracy over rounds. Attacks that put several rounds together are not
@@ -76,15 +72,17 @@ def privacy_audit(
     --defences compares models that it trains itself: without defence, with pseudo-labels for all (PL), with an L2
     penalty on posteriors (Reg), with Laplace noise on features (LDP).
 
-    Example: `fedtag privacy-audit runs/fedavg-cora-1 --defences`
+    Example: `fedtag privacy-audit runs/first --defences`
     """
     from fedtag.audits import privacy as auditing
     from fedtag.common.wording.privacy import is_sound
     from fedtag.deploy.terminal.console import notices, results, say
+    from fedtag.deploy.terminal.display import display
     from fedtag.deploy.terminal.privacy_table import show_audit
 
     audit = auditing.Audit(path, tuple(data or ()), defences, models, draws, cache, device, seed, over_rounds)
-    record = auditing.audit_privacy(audit, debug)
+    with display(debug) as progress:
+        record = auditing.audit_privacy(audit, progress)
     console = results()
     show_audit(console, record)
     for file in auditing.write_audit(record, path, out):

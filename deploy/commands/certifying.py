@@ -1,7 +1,5 @@
 """The command that lets machines trust each other: certificates."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

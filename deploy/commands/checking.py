@@ -1,7 +1,5 @@
 """Commands that check a folder, a machine, or what can be set: validate, doctor, settings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -21,9 +19,10 @@ def validate(
 
     Example: `fedtag validate /data/hospital-a`
     """
+    from fedtag.deploy.terminal.folder_view import show_folder
     from fedtag.graph.validation import validate_folder
 
-    validate_folder(folder)
+    show_folder(validate_folder(folder), folder)
 
 
 def doctor(debug: Debug = False) -> None:
@@ -49,6 +48,6 @@ def list_settings(
 
     Example: `fedtag settings`
     """
-    from fedtag.runs.settings import show_settings
+    from fedtag.deploy.terminal.settings_table import show_settings
 
     show_settings()

@@ -1,36 +1,23 @@
 """The command that compares methods: compare."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from fedtag.deploy.commands.options import (
-    DATA,
-    Clients,
-    Config,
-    Deadline,
-    Debug,
-    Device,
-    Overlap,
-    Partition,
-    Rounds,
-    Settings,
-    Split,
-    Summaries,
-    named_options,
-)
+from fedtag.deploy.commands.options import DATA, Debug, SharedOptions, flattened
 
 COMPARISON = "The comparison"
 
 
+@flattened
 def compare(
+    *,
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Besides isolated, centralised and full-data FedAvg, separated by commas. [default: dance]",
+            help="Beside the references, separated by commas; `fedtag methods` lists them. "
+            "[default: one that condenses]",
             rich_help_panel=COMPARISON,
         ),
     ] = None,
@@ -38,7 +25,7 @@ def compare(
         str | None,
         typer.Option(
             metavar="FILE|NAME",
-            help="Rows, data and seeds from a study file, or from one that comes with fedtag (deploy/runs).",
+            help="Rows, data and seeds from a study file, or from one that comes with fedtag.",
             rich_help_panel=COMPARISON,
         ),
     ] = None,
@@ -76,16 +63,7 @@ def compare(
             rich_help_panel=DATA,
         ),
     ] = None,
-    clients: Clients = None,
-    rounds: Rounds = None,
-    config: Config = None,
-    settings: Settings = None,
-    partition: Partition = None,
-    split: Split = None,
-    overlap: Overlap = None,
-    summaries: Summaries = None,
-    device: Device = None,
-    deadline: Deadline = None,
+    shared: SharedOptions,
     debug: Debug = False,
 ) -> None:
     """Compare methods over data sets and seeds in one table.
@@ -100,28 +78,21 @@ def compare(
     beside accuracy, with privacy.csv and .png. Settings count in this order: those of a row, --set, named options, the
     study, --config, defaults.
 
-    Example: `fedtag compare --methods dance --data pydocs --seeds 3 --ratio 0.08,0.02 --rounds 30 --jobs 2`
+    Example: `fedtag compare --data pydocs --seeds 3 --ratio 0.08,0.02 --rounds 30 --jobs 2`
     """
+    from fedtag.comparison.course import compare as compared
     from fedtag.comparison.request import requested
-    from fedtag.comparison.session import compare as run_comparison
+    from fedtag.deploy.terminal.cell_bars import cell_bars
+    from fedtag.deploy.terminal.comparison_table import show_comparison, show_failures
+    from fedtag.deploy.terminal.interruption import terminable
 
-    options: dict[str, Any] = named_options(
-        None,
-        None,
-        clients,
-        rounds,
-        None,
-        None,
-        None,
-        partition,
-        split,
-        overlap,
-        summaries,
-        device,
-        deadline,
-        None,
+    wanted = requested(
+        study, methods, ratio, seeds, data, shared.config, shared.chosen(), shared.assignments or []
     )
-    wanted = requested(study, methods, ratio, seeds, data, config, options, settings or [])
     home = out or Path("runs") / (Path(study).stem if study else "comparison")
-    if not run_comparison(wanted, home, jobs, debug):
+    with terminable():
+        made = compared(wanted, home, jobs, cell_bars, debug)
+    show_comparison(made.comparison, made.home)
+    if made.failures:
+        show_failures(made.failures)
         raise typer.Exit(1)

@@ -1,7 +1,5 @@
 """Commands that explain what a model did: audit, report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -47,39 +45,17 @@ def audit(
     writes faithfulness.json at each site, and for all sites of a run also RUN/faithfulness.json (counts and means
     only) and the report. Where the evidence does not verify, nothing is measured.
 
-    Example: `fedtag audit runs/dance-pydocs-1 --client client-00`
+    Example: `fedtag audit runs/first --client client-00`
     """
-    from fedtag.audits import evidence as auditing
-    from fedtag.deploy.terminal.console import notices, results, say
+    from fedtag.audits.examination import examine
+    from fedtag.deploy.terminal.audit_view import show_examination
+    from fedtag.deploy.terminal.display import display
 
-    audited = auditing.audit(path, client, data, round_number, config)
-    console = results()
-    bare = auditing.without_evidence(path) if client is None else None
-    verified = bare is None and all(site.verification.holds for site in audited)
-    if faithfulness and verified:
-        from fedtag.audits.faithfulness import measure_audited
-        from fedtag.deploy.terminal.display import display
-
-        with display(debug) as shown:
-            measure_audited(audited, path, client, model, nodes, shown, console)
-    if node is not None:
-        auditing.show_node(console, audited, node)
-    pages = auditing.page_paths(audited, path, html) if node is None or html is not None else []
-    for site, page in zip(audited, pages, strict=False):
-        for written in auditing.write_audit_page(site, page):
-            say(console, f"page  {written}")
-    for site in audited:
-        found = site.verification
-        verdict = "every span is literal" if found.holds else f"{len(found.violations)} violations"
-        style = "green" if found.holds else "red"
-        say(console, f"{site.name}, round {site.round}: {found.checked} packs verified, {verdict}", style)
-        for sentence in found.violations[:20]:
-            say(notices(), sentence, "red")
-    if bare is not None:
-        say(notices(), bare, "red")
-    if not verified:
-        if faithfulness:
-            say(notices(), "the evidence does not verify: nothing was measured", "red")
+    targets = nodes if faithfulness else 0
+    with display(debug) as progress:
+        found = examine(path, client, node, html, round_number, data, config, targets, model, progress)
+    show_examination(found, faithfulness)
+    if not found.verified:
         raise typer.Exit(1)
 
 
@@ -92,7 +68,7 @@ def report(
 
     Reads run directories, finished or not; writes one self-contained page.
 
-    Example: `fedtag report runs/fedavg-pydocs-1 runs/dance-pydocs-1 --out comparison.html`
+    Example: `fedtag report runs/first runs/second --out comparison.html`
     """
     from fedtag.deploy.terminal.console import results, say
     from fedtag.server.report.page import write_report

@@ -1,13 +1,19 @@
 """The command that takes a condensed graph out of a run: export."""
 
-from __future__ import annotations
-
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedtag.deploy.commands.options import Debug, Texts
+from fedtag.deploy.commands.options import Debug
+
+
+class Texts(StrEnum):
+    """What a condensed node's text is: selected chunks word for word, or the language model's summary of them."""
+
+    CHUNKS = "chunks"
+    SUMMARIES = "summaries"
 
 
 def export(
@@ -30,12 +36,14 @@ def export(
     with their weights, and the labels of training nodes. The folder quotes texts: it stays inside the
     institution.
 
-    Example: `fedtag export runs/dance-pydocs-1 --client client-00 --out condensed`
+    Example: `fedtag export runs/first --client client-00 --out condensed`
     """
     from fedtag.deploy.terminal.console import results, say
+    from fedtag.deploy.terminal.display import display
     from fedtag.runs.export import export as write
 
-    graph = write(path, client, out, round_number, texts, data, debug)
+    with display(debug) as progress:
+        graph = write(path, client, out, round_number, texts is Texts.SUMMARIES, data, progress)
     say(
         results(),
         f"condensed graph  {out}: {graph.num_nodes} nodes, {len(graph.edges)} edges, "

@@ -1,7 +1,5 @@
 """The command that lists what is installed: methods."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """The command with which institutions learn each other's keys: identity."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

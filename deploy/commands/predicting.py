@@ -1,13 +1,11 @@
 """The command that uses a released model: predict."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedtag.deploy.commands.options import Debug
+from fedtag.deploy.commands.options import Cache, Debug, Device
 
 
 def predict(
@@ -26,11 +24,8 @@ def predict(
     out: Annotated[Path, typer.Option(help="The Parquet file; its folder is made where missing.")] = Path(
         "predictions.parquet"
     ),
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Folder of encoded texts. [default: FEDTAG_CACHE, or ~/.cache/fedtag]"),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0, ...")] = "auto",
+    cache: Cache = None,
+    device: Device = "auto",
     evidence: Annotated[
         bool,
         typer.Option("--evidence/--no-evidence", help="Quote the texts that each prediction rests on."),
@@ -38,22 +33,21 @@ def predict(
     name: Annotated[
         str | None,
         typer.Option(
-            help="The site's name in the run, by which neighbourhoods of more than dance.two-hop-cap nodes are "
-            "sampled. [default: the folder's]"
+            help="The site's name in the run, by which large neighbourhoods are sampled. [default: the folder's]"
         ),
     ] = None,
     architecture: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Of da_dfgas, a site's own: RUN_DIR/architectures/SITE.json, or the one in its state. [default: the "
-            "federation's]",
+            help="A site's own, if sites of the run have one: RUN_DIR/architectures/SITE.json, or the one in its "
+            "state. [default: the federation's]",
         ),
     ] = None,
     workspace: Annotated[
         Path | None,
         typer.Option(
-            help="Of fedgc with an exchange: the site's workspace in the run (RUN_DIR/sites/SITE of a simulation), "
+            help="After an exchange of features: the site's workspace in the run (RUN_DIR/sites/SITE of a simulation), "
             "where the features lie that other sites added to. [default: only the folder's own nodes add]"
         ),
     ] = None,
@@ -65,14 +59,17 @@ def predict(
     file and, in the cache, encoded texts; nothing in the folder. A row a node: node_id, prediction, confidence,
     the probability of each class (`p:CLASS`), the scoring path that validation chose, label and split as in the
     folder, evidence (spans with offsets, weight, text and the SHA-256 of the whole text), neighbours. The file
-    quotes texts: it stays inside the institution. Evidence comes with dance; a run of isolated has no model to
-    predict with.
+    quotes texts: it stays inside the institution. Evidence comes with methods that select texts; a run
+    without a released model has nothing to predict with.
 
-    Example: `fedtag predict runs/dance-pydocs-1 /data/hospital-a --out predictions.parquet`
+    Example: `fedtag predict runs/first /data/hospital-a --out predictions.parquet`
     """
+    from fedtag.deploy.terminal.display import display
+    from fedtag.deploy.terminal.prediction_table import show_predictions
     from fedtag.runs import prediction
 
-    prediction.check_out(out, folder)
-    predicted = prediction.predict(run, folder, cache, device, evidence, name, architecture, workspace, debug)
-    prediction.write_predictions(predicted, out)
-    prediction.show_predictions(predicted, out)
+    with display(debug) as progress:
+        predicted = prediction.predict(
+            run, folder, cache, device, evidence, name, architecture, workspace, out, progress
+        )
+    show_predictions(predicted, out)

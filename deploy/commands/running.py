@@ -1,56 +1,34 @@
 """Commands that run a federation: simulate, up, demo."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from fedtag.common.errors import ConfigError
 from fedtag.deploy.commands.options import (
-    Clients,
-    Condenser,
-    Config,
-    Data,
-    Deadline,
+    RUN,
     Debug,
-    Device,
     Engine,
-    EngineChoice,
-    Method,
-    Out,
-    Overlap,
-    Partition,
-    Ratio,
     Resume,
-    Rounds,
-    Seed,
-    Settings,
-    Split,
-    Summaries,
-    Tls,
-    named_options,
+    RunOptions,
+    SharedOptions,
+    flattened,
 )
 
+if TYPE_CHECKING:
+    from fedtag.runs import course
 
+EngineName = Literal["inprocess", "ray", "processes", "tls"]
+
+
+@flattened
 def simulate(
-    method: Method = None,
-    data: Data = None,
-    clients: Clients = None,
-    rounds: Rounds = None,
-    ratio: Ratio = None,
-    condenser: Condenser = None,
-    seed: Seed = None,
-    out: Out = None,
-    engine: EngineChoice = Engine.INPROCESS,
-    config: Config = None,
-    settings: Settings = None,
-    partition: Partition = None,
-    split: Split = None,
-    overlap: Overlap = None,
-    summaries: Summaries = None,
-    device: Device = None,
-    deadline: Deadline = None,
+    run: RunOptions,
+    shared: SharedOptions,
+    engine: Annotated[
+        Engine, typer.Option(help="In this process, or Flower's Ray simulation.", rich_help_panel=RUN)
+    ] = Engine.INPROCESS,
     resume: Resume = None,
     debug: Debug = False,
 ) -> None:
@@ -60,46 +38,20 @@ def simulate(
     report.html, and the clients' folders in sites/. Encoded texts are kept in FEDTAG_CACHE
     (~/.cache/fedtag). Settings count in this order: --set, named options, --config, defaults.
 
-    Example: `fedtag simulate --method fedavg --data pydocs --clients 3 --rounds 30 --set train.epochs=2`
+    Example: `fedtag simulate --data pydocs --clients 3 --rounds 30 --set train.epochs=2`
     """
-    given = named_options(
-        method,
-        data,
-        clients,
-        rounds,
-        ratio,
-        seed,
-        out,
-        partition,
-        split,
-        overlap,
-        summaries,
-        device,
-        deadline,
-        condenser,
-    )
-    _run(engine.value, resume, config, given, settings or [], debug)
+    _carry_out(run, shared, engine.value, resume, debug)
 
 
+@flattened
 def up(
-    method: Method = None,
-    data: Data = None,
-    clients: Clients = None,
-    rounds: Rounds = None,
-    ratio: Ratio = None,
-    condenser: Condenser = None,
-    seed: Seed = None,
-    out: Out = None,
-    config: Config = None,
-    settings: Settings = None,
-    partition: Partition = None,
-    split: Split = None,
-    overlap: Overlap = None,
-    summaries: Summaries = None,
-    device: Device = None,
-    deadline: Deadline = None,
+    run: RunOptions,
+    shared: SharedOptions,
     resume: Resume = None,
-    tls: Tls = False,
+    tls: Annotated[
+        bool,
+        typer.Option("--tls", help="Encrypt, and let in registered nodes only.", rich_help_panel=RUN),
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Run the same federation as real Flower processes on loopback.
@@ -108,32 +60,21 @@ def up(
     writes what `simulate` does; the processes' logs go to logs/ in the run directory. With --tls they encrypt and
     know each other by keys, as between machines: certificates are made for the run and removed with it.
 
-    Example: `fedtag up --method fedavg --data site-a --data site-b --rounds 20`
+    Example: `fedtag up --data site-a --data site-b --rounds 20`
     """
-    given = named_options(
-        method,
-        data,
-        clients,
-        rounds,
-        ratio,
-        seed,
-        out,
-        partition,
-        split,
-        overlap,
-        summaries,
-        device,
-        deadline,
-        condenser,
-    )
-    _run("tls" if tls else "processes", resume, config, given, settings or [], debug)
+    _carry_out(run, shared, "tls" if tls else "processes", resume, debug)
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder of all runs; the next free name if taken.")] = Path(
         "runs/demo"
     ),
-    methods: Annotated[str, typer.Option(help="In the order of the table.")] = "isolated,fedavg,dance",
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Separated by commas, in the order of the table. [default: three that show what each brings]"
+        ),
+    ] = None,
     data: Annotated[str, typer.Option(help="As for simulate.")] = "pydocs",
     clients: Annotated[int, typer.Option(help="Simulated clients.")] = 3,
     rounds: Annotated[int, typer.Option(help="Of each method.")] = 60,
@@ -146,31 +87,56 @@ def demo(
 
     Example: `fedtag demo`
     """
-    from fedtag.runs.demo import run_demo
+    from fedtag.deploy.terminal.display import display
+    from fedtag.deploy.terminal.interruption import terminable
+    from fedtag.deploy.terminal.run_table import show_demonstration
+    from fedtag.runs.demo import demonstrate
 
-    names = [name.strip() for name in methods.split(",") if name.strip()]
-    run_demo(out, names, data, clients, rounds, debug)
+    names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    with display(debug) as progress, terminable():
+        made = demonstrate(out, names, data, clients, rounds, _engine("inprocess"), progress)
+    show_demonstration(made)
 
 
-def _run(
-    engine: Any,
-    resume: Path | None,
-    file: Path | None,
-    given: dict[str, Any],
-    settings: list[str],
-    debug: bool,
+def _carry_out(
+    run: RunOptions, shared: SharedOptions, engine: EngineName, resume: Path | None, debug: bool
 ) -> None:
-    from fedtag.common.errors import ConfigError
-    from fedtag.runs.course import resume as go_on
-    from fedtag.runs.course import show_outcome, start
+    """Start a run, or go on with one, and show what came of it."""
+    from fedtag.deploy.terminal.display import display
+    from fedtag.deploy.terminal.interruption import terminable
+    from fedtag.deploy.terminal.run_table import show_run
+    from fedtag.runs import course
     from fedtag.runs.settings import gather
 
-    if resume is None:
-        out = start(gather(file, given, settings), engine, debug)
-    elif given or settings or file:
-        raise ConfigError(
-            f"--resume {resume} takes every setting from its config.toml; leave the others out."
-        )
-    else:
-        out = go_on(resume, engine, debug)
-    show_outcome(out)
+    named, assignments = run.chosen() | shared.chosen(), shared.assignments or []
+    with display(debug) as progress, terminable():
+        if resume is None:
+            out = course.start(gather(shared.config, named, assignments), _engine(engine), progress)
+        elif named or assignments or shared.config:
+            raise ConfigError(
+                f"--resume {resume} takes every setting from its config.toml; leave the others out."
+            )
+        else:
+            out = course.resume(resume, _engine(engine), progress)
+    show_run(out)
+
+
+def _engine(name: EngineName) -> "course.Engine":
+    """What carries out the rounds of a run; where it is stopped, it says how the run goes on."""
+    from fedtag.deploy.terminal.display import resumable
+    from fedtag.runs.progress import Progress
+    from fedtag.runs.simulation import PreparedRun, run_in_process
+
+    command = "up" if name in ("processes", "tls") else "simulate"
+    option = {"ray": " --engine ray", "tls": " --tls"}.get(name, "")
+
+    def carry_out(prepared: PreparedRun, progress: Progress) -> None:
+        with resumable(f"go on with: fedtag {command} --resume {prepared.directory.path}{option}"):
+            if name == "inprocess":
+                run_in_process(prepared, progress)
+                return
+            from fedtag.deploy.federation.flower_run import run_on_flower
+
+            run_on_flower(prepared, name, progress)
+
+    return carry_out

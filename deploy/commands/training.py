@@ -1,13 +1,11 @@
 """The command that trains on a released condensed graph: train-on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedtag.deploy.commands.options import Debug
+from fedtag.deploy.commands.options import Cache, Debug, Device
 
 
 def train_on(
@@ -15,7 +13,7 @@ def train_on(
         Path,
         typer.Argument(
             metavar="CONDENSED",
-            help="A condensed.safetensors, or the run directory of fedgc that holds one.",
+            help="A condensed.safetensors, or a run directory that holds one.",
             show_default=False,
         ),
     ],
@@ -28,11 +26,8 @@ def train_on(
         Path | None, typer.Option(help="New folder for the model, as `fedtag predict` reads it.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of initial values and dropout.", min=0)] = 0,
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Folder of encoded texts. [default: FEDTAG_CACHE, or ~/.cache/fedtag]"),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:0, ...")] = "auto",
+    cache: Cache = None,
+    device: Device = "auto",
     debug: Debug = False,
 ) -> None:
     """Train a model on the condensed graph that a federation released.
@@ -42,14 +37,12 @@ def train_on(
     test nodes are scored alone. Writes the model of the graph with --out, and nothing in the folder; `fedtag predict`
     then takes the same steps.
 
-    Example: `fedtag train-on runs/fedgc-cora-1/condensed.safetensors --backbone sage --data /data/hospital-a`
+    Example: `fedtag train-on runs/first/condensed.safetensors --backbone sage --data /data/hospital-a`
     """
+    from fedtag.deploy.terminal.display import display
+    from fedtag.deploy.terminal.training_table import show_trained
     from fedtag.runs import condensed_training
-    from fedtag.server.tracking.run_directory import require_free
 
-    if out is not None:
-        require_free(out)
-    trained = condensed_training.train_on(condensed, backbone, data, seed, device, cache, debug)
-    if out is not None:
-        condensed_training.write_trained(trained, out)
-    condensed_training.show_trained(trained, out)
+    with display(debug) as progress:
+        trained = condensed_training.train_on(condensed, backbone, data, seed, device, cache, out, progress)
+    show_trained(trained, out)

@@ -1,7 +1,5 @@
 """The command that shows how a run goes: status."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +34,7 @@ def status(
     Reads status.json in the run directory, which the server replaces while it trains; writes nothing. The exit code
     is 1 if the run stopped or its process is gone; what helps is then said.
 
-    Example: `fedtag status runs/fedavg-pydocs-1 --watch`
+    Example: `fedtag status runs/first --watch`
     """
     from fedtag.deploy.terminal.observation import observe, show_once
 

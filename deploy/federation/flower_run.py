@@ -21,11 +21,11 @@ from fedtag.deploy.federation.bundle import write_app
 from fedtag.deploy.federation.control import RunOutcome
 from fedtag.deploy.federation.following import Follower
 from fedtag.deploy.federation.local import LocalFederation, SimulatedFederation
-from fedtag.deploy.terminal.display import Display
+from fedtag.runs.progress import Progress
 from fedtag.runs.simulation import PreparedRun
 from fedtag.server.tracking.status import RunStatus, read_status
 
-Engine = Literal["ray", "processes", "tls"]
+FlowerEngine = Literal["ray", "processes", "tls"]
 
 NODE = re.compile(r"\bnode (\d+)")
 NOTED = re.compile(r"fedtag WARNING: (.*)")
@@ -34,7 +34,7 @@ LOGS = "logs"
 STOP_SECONDS = 2.0
 
 
-def run_on_flower(run: PreparedRun, engine: Engine, display: Display) -> None:
+def run_on_flower(run: PreparedRun, engine: FlowerEngine, progress: Progress) -> None:
     """All rounds that are left; the ServerApp writes the run directory.
 
     The logs of all processes are left in the run's folder `logs`.
@@ -50,7 +50,7 @@ def run_on_flower(run: PreparedRun, engine: Engine, display: Display) -> None:
     # The ServerApp finds the folder made and its settings written: it goes on from round 0 at the earliest.
     config = run.config.model_copy(update={"resume": True})
     with tempfile.TemporaryDirectory(prefix="fedtag-", ignore_cleanup_errors=True) as scratch:
-        app, home = write_app(Path(scratch) / "app"), Path(scratch) / "home"
+        app, home = write_app(Path(scratch) / "app", config.to_flat()), Path(scratch) / "home"
         try:
             with federation(engine, app, home, run.sites, config) as started:
 
@@ -64,9 +64,9 @@ def run_on_flower(run: PreparedRun, engine: Engine, display: Display) -> None:
                 def heard(line: str) -> None:
                     log.append(line)
                     if text := noted(line):
-                        display.rounds.note(with_sites(text, named()))
+                        progress.rounds.note(with_sites(text, named()))
 
-                with Follower(out, config.rounds, display, named, ended):
+                with Follower(out, config.rounds, progress, named, ended):
                     try:
                         outcome = started.run(config.to_flat(), heard)
                     finally:
@@ -74,7 +74,7 @@ def run_on_flower(run: PreparedRun, engine: Engine, display: Display) -> None:
         finally:
             keep_logs(home / LOGS, out / LOGS, log)
     if not outcome.succeeded:
-        why = with_sites(reason_told(out, before) or failure(outcome, log), names)
+        why = with_sites(reason_reported(out, before) or failure(outcome, log), names)
         raise DeploymentError(f"{why}; the logs are in {out / LOGS}")
 
 
@@ -85,15 +85,15 @@ def noted(line: str) -> str | None:
     if not line.startswith("{"):
         return None
     try:
-        told = json.loads(line)
+        record = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(told, dict) or told.get("level") != "WARNING" or told.get("logger") != "fedtag":
+    if not isinstance(record, dict) or record.get("level") != "WARNING" or record.get("logger") != "fedtag":
         return None
     details = [
-        f"{name} {told[name]}" for name in ("round", "client", "node", "error", "code") if name in told
+        f"{name} {record[name]}" for name in ("round", "client", "node", "error", "code") if name in record
     ]
-    return ", ".join([str(told.get("event")), *details])
+    return ", ".join([str(record.get("event")), *details])
 
 
 def with_sites(text: str, names: Mapping[str, str]) -> str:
@@ -106,7 +106,7 @@ def with_sites(text: str, names: Mapping[str, str]) -> str:
     return NODE.sub(naming, text)
 
 
-def reason_told(out: Path, before: RunStatus | None) -> str | None:
+def reason_reported(out: Path, before: RunStatus | None) -> str | None:
     """Why the run says that it stopped; None if it has said nothing since `before`."""
     status = read_status(out)
     if status is None or status == before or status.state != "stopped":
@@ -115,7 +115,7 @@ def reason_told(out: Path, before: RunStatus | None) -> str | None:
 
 
 def federation(
-    engine: Engine, app: Path, home: Path, sites: tuple[Site, ...], config: RunConfig
+    engine: FlowerEngine, app: Path, home: Path, sites: tuple[Site, ...], config: RunConfig
 ) -> LocalFederation | SimulatedFederation:
     """The federation of an engine, with a fair share of the processor for each client."""
     cores = max(1, (os.cpu_count() or 1) // len(sites))

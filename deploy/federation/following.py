@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from fedtag.common.errors import RunError
-from fedtag.deploy.terminal.display import Display
+from fedtag.runs.progress import Progress
 from fedtag.server.tracking.durable_files import read_lines
 from fedtag.server.tracking.rows import RoundRow, object_to_row
 from fedtag.server.tracking.run_directory import METRICS
@@ -24,12 +24,12 @@ Ended = Callable[[], Mapping[str, int]]
 
 
 class Follower:
-    """Tells a display about rounds, long exchanges and nodes that ended, in a thread of its own.
+    """Reports rounds, long exchanges and nodes that ended, in a thread of its own.
 
     Args:
         run: the run directory.
         rounds: of the whole run.
-        display: told.
+        progress: of the run, as it is here.
         names: the site behind a node, as far as known.
         ended: exit codes of the sites' programs that ended.
     """
@@ -38,13 +38,13 @@ class Follower:
         self,
         run: Path,
         rounds: int,
-        display: Display,
+        progress: Progress,
         names: Callable[[], Mapping[str, str]] = dict,
         ended: Ended = dict,
     ) -> None:
         self._run = run
         self._rounds = rounds
-        self._display = display
+        self._progress = progress
         self._names = names
         self._ended = ended
         self._gone: set[str] = set()
@@ -57,7 +57,7 @@ class Follower:
         self._last = max((row.round for row in self._rows()), default=0)
 
     def __enter__(self) -> Self:
-        self._display.rounds.begin(self._rounds, self._last)
+        self._progress.rounds.begin(self._rounds, self._last)
         self._thread.start()
         return self
 
@@ -66,28 +66,30 @@ class Follower:
     ) -> None:
         self._over.set()
         self._thread.join()
-        self._tell_rows()
+        self._report_rows()
 
     def _follow(self) -> None:
         while not self._over.wait(_POLL_SECONDS):
-            self._tell_rows()
-            self._tell_ended()
-            self._tell_stage()
+            self._report_rows()
+            self._report_ended()
+            self._report_stage()
 
-    def _tell_rows(self) -> None:
+    def _report_rows(self) -> None:
         for row in self._rows():
             if row.round > self._last:
                 self._last = row.round
-                self._display.rounds.advance(row)
-                self._display.rounds.scored(row)
+                self._progress.rounds.advance(row)
+                self._progress.rounds.scored(row)
 
-    def _tell_ended(self) -> None:
+    def _report_ended(self) -> None:
         for site, code in self._ended().items():
             if site not in self._gone:
                 self._gone.add(site)
-                self._display.rounds.note(f"the SuperNode of {site} ended with code {code}: its log says why")
+                self._progress.rounds.note(
+                    f"the SuperNode of {site} ended with code {code}: its log says why"
+                )
 
-    def _tell_stage(self) -> None:
+    def _report_stage(self) -> None:
         status = self._status()
         if status is None or status == self._old:
             return
@@ -95,7 +97,7 @@ class Follower:
         if stage != self._stage:
             self._stage, self._stage_began = stage, time.monotonic()
         elif stage and time.monotonic() - self._stage_began >= PATIENCE_SECONDS:
-            self._display.stage(stage)
+            self._progress.stage(stage)
 
     def _rows(self) -> list[RoundRow]:
         return [object_to_row(RoundRow, record) for record in read_lines(self._run / METRICS)]

@@ -34,8 +34,8 @@ def registered_nodes(connection: str) -> list[RegisteredNode]:
         arguments, {**flower_environment({}), "COLUMNS": "1000", "NO_COLOR": "1"}, Path.cwd()
     )
     try:
-        told = json.loads(text[text.index("{") :])
-        return sorted((_node(node) for node in told["nodes"]), key=lambda node: node.node)
+        answer = json.loads(text[text.index("{") :])
+        return sorted((_node(node) for node in answer["nodes"]), key=lambda node: node.node)
     except (ValueError, KeyError, TypeError) as error:
         raise DeploymentError(
             f"the SuperLink of connection '{connection}' does not list its nodes: {_complaint(text)}; correct the "
@@ -43,12 +43,12 @@ def registered_nodes(connection: str) -> list[RegisteredNode]:
         ) from error
 
 
-def _node(told: dict[str, Any]) -> RegisteredNode:
-    status = str(told["status"])
+def _node(entry: dict[str, Any]) -> RegisteredNode:
+    status = str(entry["status"])
     since = {"online": "online-at", "offline": "offline-at", "unregistered": "deleted-at"}.get(
         status, "created-at"
     )
-    return RegisteredNode(str(told["node-id"]), status, str(told[since]))
+    return RegisteredNode(str(entry["node-id"]), status, str(entry[since]))
 
 
 def _complaint(text: str) -> str:

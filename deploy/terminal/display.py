@@ -1,12 +1,11 @@
-"""How a run shows where it stands: bars on a terminal, plain lines elsewhere."""
+"""How a run shows where it stands: bars on a terminal, the lines of the log elsewhere."""
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -19,35 +18,17 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from fedtag.common.logs import LOGGER
 from fedtag.deploy.terminal.console import notices, say
-from fedtag.server.state.progress import LineProgress, describe
-from fedtag.server.state.progress import Progress as RunProgress
+from fedtag.deploy.terminal.interruption import TerminatedError
+from fedtag.runs.progress import LogProgress, Work
+from fedtag.runs.progress import Progress as RunProgress
+from fedtag.server.state.progress import describe
 from fedtag.server.tracking.rows import RoundRow
-
-Work = Callable[[str, int, int], None]
-LOGGER = logging.getLogger("fedtag")
-SECONDS_BETWEEN_LINES = 5.0
-
-
-class Display(Protocol):
-    """Where a run and its clients report to."""
-
-    @property
-    def rounds(self) -> RunProgress:
-        """For the round loop."""
-        ...
-
-    def work(self, site: str) -> Work:
-        """For the long work of a site: called with what it does, how much is done, and of how much."""
-        ...
-
-    def stage(self, text: str) -> None:
-        """What the run does at this moment, where that takes long; may be told again and again."""
-        ...
 
 
 @contextmanager
-def display(debug: bool = False) -> Iterator[Display]:
+def display(debug: bool = False) -> Iterator[RunProgress]:
     """A display on stderr; the log of fedtag goes there too while it lasts."""
     console = notices()
     bars = progress_bars(console)
@@ -56,11 +37,21 @@ def display(debug: bool = False) -> Iterator[Display]:
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.DEBUG if debug else logging.INFO)
     try:
-        with bars:
-            yield Bars(bars) if console.is_terminal else Lines()
+        yield Bars(bars) if console.is_terminal else LogProgress()
     finally:
+        bars.stop()
         LOGGER.removeHandler(handler)
         LOGGER.setLevel(level)
+
+
+@contextmanager
+def resumable(advice: str) -> Iterator[None]:
+    """Say how the work goes on, where it is stopped from outside while this lasts."""
+    try:
+        yield
+    except (KeyboardInterrupt, TerminatedError):
+        say(notices(), f"stopped; {advice}", "yellow")
+        raise
 
 
 def progress_bars(console: Console) -> Progress:
@@ -79,7 +70,7 @@ def progress_bars(console: Console) -> Progress:
 
 
 class Bars:
-    """Progress bars: one for the rounds, one for each long work of a site while it lasts."""
+    """Progress bars, which appear with the first: one for the rounds, one for each long work of a site."""
 
     def __init__(self, bars: Progress) -> None:
         self.bars = bars
@@ -90,8 +81,11 @@ class Bars:
         def show(what: str, done: int, total: int) -> None:
             name = f"{site}: {what}"
             if name not in self.tasks:
+                self.bars.start()
                 self.tasks[name] = self.bars.add_task(name, detail="")
-            self.bars.update(self.tasks[name], completed=done, total=total, visible=done < total)
+            self.bars.update(self.tasks[name], completed=done, total=total)
+            if done >= total:
+                self.bars.remove_task(self.tasks.pop(name))
 
         return show
 
@@ -100,15 +94,14 @@ class Bars:
 
 
 class RoundBar:
-    """The bar of the rounds, with the scores of the last one that has them."""
+    """The bar of the rounds, with the scores of the last one that has them; those of finished runs stay."""
 
     def __init__(self, bars: Progress) -> None:
         self.bars = bars
         self.task: TaskID | None = None
 
     def begin(self, rounds: int, done: int) -> None:
-        if self.task is not None:
-            self.bars.remove_task(self.task)
+        self.bars.start()
         self.task = self.bars.add_task("rounds", total=rounds, completed=done, detail="")
 
     def advance(self, row: RoundRow) -> None:
@@ -125,33 +118,6 @@ class RoundBar:
 
     def note(self, text: str, told: Mapping[str, Any] | None = None) -> None:
         LOGGER.warning("%s", text, extra=told)
-
-
-class Lines:
-    """Plain lines for pipes and logs, not more than a person would read."""
-
-    def __init__(self) -> None:
-        self.rounds: RunProgress = LineProgress(SECONDS_BETWEEN_LINES)
-        self._stage = ""
-        self._stage_told = -SECONDS_BETWEEN_LINES
-
-    def work(self, site: str) -> Work:
-        last = -SECONDS_BETWEEN_LINES
-
-        def show(what: str, done: int, total: int) -> None:
-            nonlocal last
-            now = time.monotonic()
-            if now - last >= SECONDS_BETWEEN_LINES or done == total:
-                last = now
-                LOGGER.info("%s: %s, %d of %d", site, what, done, total)
-
-        return show
-
-    def stage(self, text: str) -> None:
-        now = time.monotonic()
-        if text != self._stage and now - self._stage_told >= SECONDS_BETWEEN_LINES:
-            self._stage, self._stage_told = text, now
-            LOGGER.info("%s", text)
 
 
 class ConsoleHandler(logging.Handler):

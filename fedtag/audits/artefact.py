@@ -12,7 +12,7 @@ from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.fedgc.names import TEACHER
 from fedtag.common.wire.records import Content
-from fedtag.server.tracking.condensed_release import FILE, CondensedRelease, read_condensed
+from fedtag.server.methods.fedgc.release import FILE, CondensedRelease, read_condensed
 from fedtag.server.tracking.release import Release, read_release
 from fedtag.server.tracking.run_directory import MODEL, MODEL_CARD, RunDirectory
 

@@ -6,22 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
-
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.text_graph import SPLIT_NAMES, TextGraph
 from fedtag.client.evidence.completeness import completeness_violations
 from fedtag.client.evidence.measured import FILE, MeasuredSite, read_measured
 from fedtag.client.evidence.packs import EvidencePack, available_rounds, latest, read_packs
 from fedtag.client.evidence.page import write_page
-from fedtag.client.evidence.terminal import evidence_view
 from fedtag.client.evidence.verification import CHUNK_BUDGET, HOP_BUDGETS, Verification, verify
 from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import ConfigError, RunError
 from fedtag.common.methods.dance.settings import DanceConfig
-from fedtag.deploy.terminal.console import say
 from fedtag.runs.settings import read_settings
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
 
@@ -38,9 +34,11 @@ class Budgets:
 
     @classmethod
     def of(cls, config: RunConfig) -> Budgets:
-        """Those of a run."""
-        dance = config.own(DanceConfig)
-        return cls((1, dance.one_hop_budget, dance.two_hop_budget), dance.chunk_budget)
+        """Those of a run; the defaults where its method has none."""
+        for own in config.tables.values():
+            if isinstance(own, DanceConfig):
+                return cls((1, own.one_hop_budget, own.two_hop_budget), own.chunk_budget)
+        return cls()
 
 
 @dataclass(frozen=True)
@@ -63,21 +61,6 @@ class Audited:
         """Faithfulness as it was measured at the site, if that was of the model that these packs name."""
         found = read_measured(self.site.workspace / FILE)
         return found if found is not None and {pack.model for pack in self.packs} == {found.model} else None
-
-    def pack(self, node: str) -> EvidencePack:
-        """The pack of a node, by its identifier as text.
-
-        Raises:
-            RunError: it has none.
-        """
-        for pack in self.packs:
-            if str(pack.node) == node:
-                return pack
-        examples = ", ".join(str(pack.node) for pack in self.packs[:3])
-        raise RunError(
-            f"node {node} has no evidence at {self.name} in round {self.round}: "
-            f"name one that has, for example {examples or 'in another round'}"
-        )
 
 
 def audit_run(path: Path, client: str | None, round_number: int | None) -> list[Audited]:
@@ -178,28 +161,22 @@ def audit(
     return [audit_site(site, round_number, budgets)]
 
 
-def show_node(console: Console, audited: Sequence[Audited], node: str) -> None:
-    """The evidence of one node at the first site that has it.
+def node_evidence(audited: Sequence[Audited], node: str) -> tuple[Audited, EvidencePack]:
+    """The evidence of one node, at the first site that has it.
 
     Raises:
         RunError: no site has it.
     """
     for site in audited:
-        if any(str(pack.node) == node for pack in site.packs):
-            say(console, f"{site.name}")
-            budgets, measured, pack = site.budgets, site.measured, site.pack(node)
-            view = evidence_view(
-                pack,
-                site.graph.node_ids,
-                site.graph.texts,
-                budgets.hops,
-                budgets.chunks,
-                measured.nodes.get(pack.node) if measured is not None else None,
-                site.graph.edges,
-            )
-            console.print(view)
-            return
-    audited[0].pack(node)
+        for pack in site.packs:
+            if str(pack.node) == node:
+                return site, pack
+    first = audited[0]
+    examples = ", ".join(str(pack.node) for pack in first.packs[:3])
+    raise RunError(
+        f"node {node} has no evidence at {first.name} in round {first.round}: "
+        f"name one that has, for example {examples or 'in another round'}"
+    )
 
 
 def write_audit_page(site: Audited, out: Path) -> tuple[Path, ...]:

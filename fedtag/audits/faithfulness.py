@@ -1,4 +1,4 @@
-"""Measuring whether the evidence of sites is what their predictions rest on, and saying what came of it."""
+"""Measuring whether the evidence of sites is what their predictions rest on."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from fedtag.audits.evidence import Audited
-from fedtag.client.context.session import Session
 from fedtag.client.evidence.churn import Change, by_margin, changes, churn
 from fedtag.client.evidence.faithfulness import CONFIDENCE, RESAMPLES, faithfulness_report, pooled
 from fedtag.client.evidence.measured import FILE, SCHEMA, MeasuredSite, write_measured
@@ -21,13 +19,12 @@ from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_pa
 from fedtag.client.methods.dance.keeping import CORE_FOLDER
 from fedtag.client.methods.dance.measurement import Measured, chosen_targets, measure, node_faithfulness
 from fedtag.client.prediction.outcome import ReleasedModel
+from fedtag.client.run.opened_site import OpenedSite, opened_site
 from fedtag.client.site.site import Site
 from fedtag.common.errors import ConfigError, RunError
 from fedtag.common.randomness import derive_seed
-from fedtag.deploy.terminal.console import say
-from fedtag.deploy.terminal.display import Display
-from fedtag.deploy.terminal.faithfulness_table import show_measures
 from fedtag.runs.prediction import check_fit
+from fedtag.runs.progress import Progress
 from fedtag.server.report.page import write_report
 from fedtag.server.tracking.durable_files import write_atomically
 from fedtag.server.tracking.release import Release, read_release
@@ -49,11 +46,26 @@ class SiteChanges:
 
 
 @dataclass(frozen=True)
+class Faithfulness:
+    """What was measured on some sites together.
+
+    Args:
+        title: whose measures they are.
+        summary: counts, means and intervals, in plain types.
+        file: that holds them.
+    """
+
+    title: str
+    summary: Mapping[str, Any]
+    file: Path
+
+
+@dataclass(frozen=True)
 class SiteMeasure:
     """One site: what was measured, and where its file goes."""
 
     site: Site
-    session: Session
+    session: OpenedSite
     measured: Measured
     changes: SiteChanges
 
@@ -64,10 +76,9 @@ def measure_audited(
     client: str | None,
     model: Path | None,
     targets: int,
-    display: Display,
-    console: Console,
-) -> None:
-    """Measure the sites of an audit, write what was found, and show it.
+    progress: Progress,
+) -> Faithfulness:
+    """Measure the sites of an audit and write what was found.
 
     Args:
         audited: the sites, at the round of the released model, whose evidence was verified.
@@ -75,6 +86,7 @@ def measure_audited(
         client: the only site of a run that is measured; nothing is then written for the run as a whole.
         model: where the released model is, if not in `path`.
         targets: most test nodes a site.
+        progress: of the work at each site.
 
     Raises:
         ConfigError: a site's folder was given without the model, or the model's method selects no texts.
@@ -98,15 +110,15 @@ def measure_audited(
                 f"the evidence of {site.name} in round {site.round} is not that of the model in {source}: "
                 f"choose its round by --round, or the run that released it by --model"
             )
-    found = measure_sites([site.site for site in audited], release, targets, display)
+    found = measure_sites([site.site for site in audited], release, targets, progress)
     whole = run if client is None else None
     together = write_measures(release, found, whole)
-    show_measures(console, together, f"{len(found)} sites" if len(found) > 1 else found[0].site.name)
-    say(console, f"faithfulness  {(whole or found[0].site.workspace) / FILE}")
+    title = f"{len(found)} sites" if len(found) > 1 else found[0].site.name
+    return Faithfulness(title, together, (whole or found[0].site.workspace) / FILE)
 
 
 def measure_sites(
-    sites: Sequence[Site], release: Release, targets: int, display: Display
+    sites: Sequence[Site], release: Release, targets: int, progress: Progress
 ) -> list[SiteMeasure]:
     """Measure each site with the released model.
 
@@ -114,7 +126,7 @@ def measure_sites(
         sites: each with its folder and its evidence.
         release: of a method that selects texts.
         targets: most test nodes a site, drawn by the run's seed.
-        display: where progress is shown.
+        progress: of the work at each site.
 
     Raises:
         RunError: no site has a labelled test node.
@@ -125,9 +137,9 @@ def measure_sites(
     seed = release.config.seed
     prepared = []
     for site in sites:
-        session = Session(site, release.config, display.work(site.name), card.classes)
+        session = opened_site(site, release.config, progress.work(site.name), card.classes)
         check_fit(session, card.features, card.dimension)
-        chosen = chosen_targets(session, targets, seed)
+        chosen = chosen_targets(session.data, targets, seed)
         if chosen:
             # A file that cannot be read is found before the long work, not after it.
             prepared.append((session, chosen, *_changes(site.evidence, card.round)))
@@ -137,8 +149,8 @@ def measure_sites(
         )
     found = []
     for session, chosen, scored, core in prepared:
-        measured = measure(session, released, chosen, seed)
-        margins = dict(zip(session.data.node_ids, measured.margins.tolist(), strict=True))
+        measured = measure(released, chosen, seed, session.data, session.context)
+        margins = dict(zip(session.data.text_graph.node_ids, measured.margins.tolist(), strict=True))
         found.append(SiteMeasure(session.site, session, measured, SiteChanges(scored, core, margins)))
     return found
 
@@ -150,7 +162,7 @@ def write_measures(release: Release, found: Sequence[SiteMeasure], run: Path | N
         the numbers of all sites together: counts, means and intervals only.
     """
     for one in found:
-        nodes = node_faithfulness(one.measured, one.session.data.node_ids)
+        nodes = node_faithfulness(one.measured, one.session.data.text_graph.node_ids)
         summary = summarised(release, [one])
         write_measured(one.site.workspace / FILE, MeasuredSite(release.card.fingerprint, summary, nodes))
     together = summarised(release, found)
@@ -211,13 +223,13 @@ def _compared(folder: Path, pairs: Sequence[tuple[int, int]]) -> Compared:
 
 
 def _churn(parts: Sequence[SiteChanges]) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for kind in ("scored", "core"):
         merged: dict[tuple[int, int], list[Change]] = {}
         for part in parts:
             for first, last, found in getattr(part, kind):
                 merged.setdefault((first, last), []).extend(found)
-        told[kind] = [vars(churn(*rounds, found)) for rounds, found in sorted(merged.items())]
+        figures[kind] = [vars(churn(*rounds, found)) for rounds, found in sorted(merged.items())]
     pairs = [
         (part.margins[change.node], change.changed)
         for part in parts
@@ -225,19 +237,19 @@ def _churn(parts: Sequence[SiteChanges]) -> dict[str, Any]:
         for change in found
         if change.node in part.margins
     ]
-    told["by_margin"] = [
+    figures["by_margin"] = [
         {"margin": margin, "nodes": nodes, "changed": changed} for margin, nodes, changed in by_margin(pairs)
     ]
-    return told
+    return figures
 
 
 def _together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Guarantees of several sites: counts added, extremes taken, means weighted by nodes."""
-    told: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for kind in parts[0]:
         rows = [part[kind] for part in parts]
         nodes = sum(row["nodes"] for row in rows)
-        told[kind] = {
+        figures[kind] = {
             "nodes": nodes,
             "budget": rows[0]["budget"],
             "most_kept": max(row["most_kept"] for row in rows),
@@ -250,4 +262,4 @@ def _together(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "share_of_bound_largest": max(row["share_of_bound_largest"] for row in rows),
             "over_bound": sum(row["over_bound"] for row in rows),
         }
-    return told
+    return figures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,20 +18,20 @@ from fedtag.client.attacks.population import Population, population
 from fedtag.client.attacks.record import control_record, population_record, target_record, without_curves
 from fedtag.client.attacks.shadow import ShadowAttacker
 from fedtag.client.attacks.targets import Target, defended
-from fedtag.client.context.session import Session
+from fedtag.client.run.opened_site import OpenedSite, opened_site
 from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.common.randomness import derive_seed
-from fedtag.deploy.terminal.display import Display, display
 from fedtag.runs.prediction import check_fit
+from fedtag.runs.progress import LOGGED, Progress, Work
 from fedtag.runs.simulation import check_device
+from fedtag.server.methods.fedgc.release import read_condensed, write_card
+from fedtag.server.methods.fedgc.states import FOLDER as STATES
 from fedtag.server.report.page import write_report
-from fedtag.server.tracking.condensed_release import read_condensed, write_card
 from fedtag.server.tracking.durable_files import write_atomically
-from fedtag.server.tracking.earlier_states import FOLDER as STATES
 from fedtag.server.tracking.membership_audit import FILE, SCHEMA
 from fedtag.server.tracking.model_card import write_model_card
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
@@ -68,7 +68,7 @@ class Audit:
     over_rounds: bool = False
 
 
-def audit_privacy(audit: Audit, debug: bool = False) -> dict[str, Any]:
+def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
     """Attack everything that an audit names; nothing is written but the cache of encoded texts.
 
     Returns:
@@ -89,19 +89,19 @@ def audit_privacy(audit: Audit, debug: bool = False) -> dict[str, Any]:
     artefact = read_artefact(audit.path) if audit.path is not None else None
     config = artefact.config if artefact is not None else RunConfig.from_flat({"seed": audit.seed})
     folders = site_folders(audit)
-    with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace, display(debug) as shown:
+    with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace:
         sessions = [
-            Session(
+            opened_site(
                 Site(name_of(one), one, Path(workspace), audit.cache or cache_folder(), audit.device),
                 config,
-                shown.work(name_of(one)),
+                progress.work(name_of(one)),
                 artefact.classes if artefact is not None else None,
             )
             for one in folders
         ]
         check_sessions(sessions, artefact)
         names = [session.site.name for session in sessions]
-        people = population([session.graph for session in sessions], names, config.seed)
+        people = population([session.data.graph for session in sessions], names, config.seed)
         if member_groups(people).is_empty:
             raise DataError(
                 "no class has both training and test nodes with labels, which an audit compares; "
@@ -113,7 +113,7 @@ def audit_privacy(audit: Audit, debug: bool = False) -> dict[str, Any]:
                 targets += defended(people)
             earlier = targets_over_rounds(audit.path, artefact, sessions, people) if audit.over_rounds else ()
             record = measured_targets(
-                audit, config.seed, artefact, people, targets, earlier, len(folders), shown
+                audit, config.seed, artefact, people, targets, earlier, len(folders), progress
             )
     return {**record, "sites_of_run": sites_of_run(audit.path, names)}
 
@@ -153,7 +153,7 @@ def sites_of_run(path: Path | None, audited: Sequence[str]) -> int | None:
     return len(names) if names.issuperset(audited) else None
 
 
-def check_sessions(sessions: Sequence[Session], artefact: Artefact | None) -> None:
+def check_sessions(sessions: Sequence[OpenedSite], artefact: Artefact | None) -> None:
     """Raise DataError where folders do not fit the release or one another."""
     if len({session.site.name for session in sessions}) < len(sessions):
         names = ", ".join(session.site.name for session in sessions)
@@ -161,13 +161,13 @@ def check_sessions(sessions: Sequence[Session], artefact: Artefact | None) -> No
     for session in sessions:
         if artefact is not None:
             check_fit(session, artefact.features, artefact.dimension)
-        if session.data.classes != sessions[0].data.classes:
+        if session.data.text_graph.classes != sessions[0].data.text_graph.classes:
             raise DataError(
                 f"{session.site.folder} has other classes than {sessions[0].site.folder}; "
                 "audit folders of one federation"
             )
         if artefact is not None:
-            dimension = session.graph.x.shape[1]
+            dimension = session.data.graph.x.shape[1]
             if dimension != artefact.dimension:
                 raise DataError(
                     f"{session.site.folder}: features have {dimension} numbers a node, but what was released reads "
@@ -183,29 +183,29 @@ def measured_targets(
     targets: Sequence[Target],
     earlier: Iterable[tuple[int, Sequence[Target]]],
     sites: int,
-    shown: Display,
+    progress: Progress,
 ) -> dict[str, Any]:
     """The record of an audit: controls, then targets, then those of each round that was kept."""
     seeds = tuple(derive_seed(seed, "privacy audit", number) for number in range(audit.models))
     attacker = ShadowAttacker(people)
 
-    def progress(what: str, total: int) -> Any:
-        return partial(_told, shown.work("audit"), what, total)
+    def counted(what: str, total: int) -> Callable[[int], None]:
+        return partial(_count, progress.work("audit"), what, total)
 
     few = seeds[:CONTROL_MODELS]
     controls = (
-        overfitted(people, few, audit.draws, progress("attacking models that know by heart", len(few))),
+        overfitted(people, few, audit.draws, counted("attacking models that know by heart", len(few))),
         *never_seen(
             people,
             attacker,
             seeds,
             audit.draws,
-            progress("attacking models that never saw the data", len(seeds)),
+            counted("attacking models that never saw the data", len(seeds)),
         ),
     )
 
     def attack(target: Target, when: str = "") -> dict[str, Any]:
-        done = progress(f"attacking: {target.name}{when}", len(seeds))
+        done = counted(f"attacking: {target.name}{when}", len(seeds))
         scored = attacked(target, people, attacker, seeds, done)
         return target_record(target, people, scored, audit.draws, seed)
 
@@ -258,5 +258,5 @@ def write_audit(record: dict[str, Any], path: Path | None, out: Path | None) -> 
     return tuple(written)
 
 
-def _told(work: Any, what: str, total: int, done: int) -> None:
+def _count(work: Work, what: str, total: int, done: int) -> None:
     work(what, done, total)

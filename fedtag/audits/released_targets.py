@@ -12,15 +12,15 @@ from torch import Tensor
 from fedtag.audits.artefact import Artefact
 from fedtag.client.attacks.population import Population
 from fedtag.client.attacks.targets import Target, released, trained_on_condensed
-from fedtag.client.context.session import Session
-from fedtag.client.methods.fedgc.preparation import Prepared, kept_preparation, received_teacher
-from fedtag.client.methods.registry import client_method
-from fedtag.client.parts.neighbour_exchange.features import check_rows, exchanged, kept_exchange
+from fedtag.client.methods.fedgc.preparation import Prepared, kept_preparation, teacher_with
+from fedtag.client.parts.neighbour_exchange.method import check_rows, exchanged, kept_exchange
 from fedtag.client.prediction.outcome import ReleasedModel
+from fedtag.client.run.method import method_of
+from fedtag.client.run.opened_site import OpenedSite
 from fedtag.common.methods.fedgc.names import CONDENSED, TUNED
 from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.common.synthetic.condensed import Condensed
-from fedtag.server.tracking.earlier_states import read_states
+from fedtag.server.methods.fedgc.states import read_states
 
 RAW = "condensed graph, asked with raw features"
 KEPT = "condensed graph, asked with the features that sites keep"
@@ -28,7 +28,7 @@ TEACHER = "self-trained model"
 
 
 def released_targets(
-    artefact: Artefact | None, sessions: Sequence[Session], people: Population
+    artefact: Artefact | None, sessions: Sequence[OpenedSite], people: Population
 ) -> tuple[Target, ...]:
     """Every way to ask what was released: the model, the self-trained model beside it, the condensed graph.
 
@@ -44,11 +44,13 @@ def released_targets(
         return ()
     targets = []
     if artefact.model is not None:
-        card, method = artefact.model.card, client_method(artefact.model.config.method)
+        card, method = artefact.model.card, method_of(artefact.model.config)
         # A site fits the model to its own nodes after the release, and gives nobody what comes of it.
         path = CONDENSED if card.scoring == TUNED else card.scoring
         model = ReleasedModel(artefact.model.parameters, card.round, path)
-        logits = torch.cat([method.predict(model, session, False).logits for session in sessions])
+        logits = torch.cat(
+            [method.predict(model, session.data, session.context).logits for session in sessions]
+        )
         targets.append(released(f"released model ({artefact.model.config.method})", logits))
     if artefact.teacher:
         targets.append(self_trained(artefact.teacher, sessions))
@@ -58,7 +60,7 @@ def released_targets(
 
 
 def targets_over_rounds(
-    path: Path | None, artefact: Artefact | None, sessions: Sequence[Session], people: Population
+    path: Path | None, artefact: Artefact | None, sessions: Sequence[OpenedSite], people: Population
 ) -> Iterator[tuple[int, Sequence[Target]]]:
     """What a run kept of its scored rounds, one round after the other.
 
@@ -85,19 +87,24 @@ def targets_over_rounds(
 
 
 @torch.no_grad()
-def self_trained(teacher: Mapping[str, Tensor], sessions: Sequence[Session]) -> Target:
+def self_trained(teacher: Mapping[str, Tensor], sessions: Sequence[OpenedSite]) -> Target:
     """The model of self-training, asked with the features that it was trained on as far as they are at hand."""
     logits = []
     for session in sessions:
-        kept = kept_exchange(kept_state(session)) if exchange_settings(session.config).mode != "off" else None
-        x = exchanged(session) if kept is None else kept.to(session.device)
-        check_rows(session, x, kept_state(session))
-        logits.append(received_teacher(session, teacher)(x, session.adjacency))
+        data, context = session.data, session.context
+        if exchange_settings(context.config).mode != "off":
+            kept = kept_exchange(kept_state(session))
+            if kept is None:
+                data = exchanged(data, context)
+            else:
+                check_rows(kept, data)
+                data = data.with_features(kept.to(data.device))
+        logits.append(teacher_with(teacher, data, context)(data.graph.x, data.adjacency))
     return released(TEACHER, torch.cat(logits), "self-trained")
 
 
 def of_condensed(
-    graph: Condensed, teacher: Mapping[str, Tensor], sessions: Sequence[Session], people: Population
+    graph: Condensed, teacher: Mapping[str, Tensor], sessions: Sequence[OpenedSite], people: Population
 ) -> list[Target]:
     """Models of the condensed graph, asked with raw features; and with those that the sites keep, where all do."""
     found = [kept_preparation(kept_state(session), teacher) for session in sessions]
@@ -105,7 +112,7 @@ def of_condensed(
     if len(kept) < len(sessions):
         return [trained_on_condensed(RAW, "condensed", people, graph, people.graph.x)]
     for session, one in zip(sessions, kept, strict=True):
-        check_rows(session, one.x, kept_state(session))
+        check_rows(one.x, session.data)
     device = people.graph.x.device
     labelled = torch.cat([one.labelled for one in kept]).to(device)
     pseudo = labelled & ~people.members
@@ -118,6 +125,6 @@ def of_condensed(
     ]
 
 
-def kept_state(session: Session) -> Path:
+def kept_state(session: OpenedSite) -> Path:
     """Where a simulated site, and one whose workspace is its folder, keeps what it made in a run."""
     return replace(session.site, workspace=session.site.folder).state

@@ -7,47 +7,23 @@ import logging
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from fedtag.common.config import RunConfig, flatten
-from fedtag.common.errors import ConfigError, FedtagError, RunError
+from fedtag.common.errors import ConfigError, FedtagError, RunError, sentences
+from fedtag.common.logs import LOGGER
 from fedtag.comparison.fingerprint import fingerprint_of
 from fedtag.comparison.matrix import Cell
-from fedtag.deploy.terminal.console import sentences
-from fedtag.deploy.terminal.display import LOGGER, Work
+from fedtag.comparison.progress import CellProgress, Note, Report
 from fedtag.runs.simulation import PreparedRun, prepare, reopen, run_in_process
-from fedtag.server.state.progress import Progress
 from fedtag.server.tracking.durable_files import encoded, json_text, write_atomically
-from fedtag.server.tracking.rows import RoundRow
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run, read_object
 
 COST = "cost.json"
 SOURCE = "source.json"
-ROUNDS = "rounds"
-
-
-@dataclass(frozen=True)
-class Step:
-    """`done` of `total` of some work are done; the work called ROUNDS is the run itself."""
-
-    what: str
-    done: int
-    total: int
-
-
-@dataclass(frozen=True)
-class Note:
-    """Something that a person should read."""
-
-    text: str
-
-
-Tell = Callable[[Step | Note], None]
 
 
 class State(Enum):
@@ -129,7 +105,7 @@ def difference_of(there: RunConfig, wanted: RunConfig) -> str:
     return " and ".join(differing)
 
 
-def run_cell(cell: Cell, tell: Tell) -> None:
+def run_cell(cell: Cell, report: Report) -> None:
     """Start or continue the run of a cell; a finished one stays as it is.
 
     Processor time is added to the run's cost.json, whether the run ends or is stopped in order. The
@@ -145,7 +121,7 @@ def run_cell(cell: Cell, tell: Tell) -> None:
         # Taken before the data were read: should they change meanwhile, the run counts as one of old data.
         text = json_text({"sha256": fingerprint}, SOURCE) + "\n"
         write_atomically(cell.path / SOURCE, encoded(text))
-        run_in_process(run, Told(tell))
+        run_in_process(run, CellProgress(report))
     finally:
         if is_run(cell.path):
             seconds = (read_cpu_seconds(cell.path) or 0.0) + time.process_time() - start
@@ -175,22 +151,22 @@ def read_cpu_seconds(path: Path) -> float | None:
     return float(found) if isinstance(found, int | float) else None
 
 
-def attempt(cell: Cell, tell: Tell, debug: bool) -> str | None:
+def attempt(cell: Cell, report: Report, debug: bool) -> str | None:
     """Run a cell; None, or in words why it failed."""
     try:
-        with forwarded(tell, debug):
-            run_cell(cell, tell)
+        with forwarded(report, debug):
+            run_cell(cell, report)
     except Exception as error:
         if debug and not isinstance(error, FedtagError):
-            tell(Note(traceback.format_exc().rstrip()))
+            report(Note(traceback.format_exc().rstrip()))
         return "; ".join(sentences(error, debug))
     return None
 
 
 @contextmanager
-def forwarded(tell: Tell, debug: bool) -> Iterator[None]:
+def forwarded(report: Report, debug: bool) -> Iterator[None]:
     """The log of fedtag goes to the same place as the progress while this lasts; below warnings only in debugging."""
-    handler = Forwarding(tell)
+    handler = Forwarding(report)
     level = LOGGER.level
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.DEBUG if debug else logging.WARNING)
@@ -202,49 +178,14 @@ def forwarded(tell: Tell, debug: bool) -> Iterator[None]:
 
 
 class Forwarding(logging.Handler):
-    """A log whose lines are told."""
+    """A log whose lines are reported."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, report: Report) -> None:
         super().__init__()
-        self.tell = tell
+        self.report = report
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.tell(Note(record.getMessage()))
-
-
-class Told:
-    """A display that passes on what it is told."""
-
-    def __init__(self, tell: Tell) -> None:
-        self.tell = tell
-        self.rounds: Progress = ToldRounds(tell)
-
-    def work(self, site: str) -> Work:
-        return lambda what, done, total: self.tell(Step(f"{site}: {what}", done, total))
-
-    def stage(self, text: str) -> None:
-        """A matrix shows the steps of its cells."""
-
-
-class ToldRounds:
-    """Progress of the rounds, passed on."""
-
-    def __init__(self, tell: Tell) -> None:
-        self.tell = tell
-        self.total = 0
-
-    def begin(self, rounds: int, done: int) -> None:
-        self.total = rounds
-        self.tell(Step(ROUNDS, done, rounds))
-
-    def advance(self, row: RoundRow) -> None:
-        self.tell(Step(ROUNDS, row.round, self.total))
-
-    def scored(self, row: RoundRow) -> None:
-        """Scores are shown once, when the run has finished."""
-
-    def note(self, text: str, told: Mapping[str, Any] | None = None) -> None:
-        self.tell(Note(text))
+        self.report(Note(record.getMessage()))
 
 
 def cell_text(cell: Cell) -> str:

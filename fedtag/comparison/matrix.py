@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ class Cell:
     row: str
     data: str
     seed: int
-    config: RunConfig
+    # Its place in the matrix tells a cell from all others.
+    config: RunConfig = field(hash=False)
 
     @property
     def path(self) -> Path:
@@ -115,7 +116,7 @@ def digest(study: Study, row: RowTable) -> str:
 
 
 def baseline_of(study: Study) -> str:
-    """The name of the baseline: as the study says, else full-data FedAvg, else the first row.
+    """The name of the baseline: as the study says, else that of all of a client's data, else the first row.
 
     Raises:
         ConfigError: no row has that name.

@@ -1,4 +1,4 @@
-"""What a comparison leaves: its files, and the table on the terminal."""
+"""The files that a comparison leaves."""
 
 from __future__ import annotations
 
@@ -6,30 +6,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import tomli_w
-from rich.table import Table
-from rich.text import Text
 
 from fedtag.common.errors import RunError
 from fedtag.comparison.execution import read_cpu_seconds
 from fedtag.comparison.matrix import RUNS, Matrix
-from fedtag.comparison.study import REFERENCES, RowTable, Study, left_out
-from fedtag.deploy.terminal.console import notices, results, say
+from fedtag.comparison.study import REFERENCES, RowTable, Study, left_out, row_settings
 from fedtag.runs.settings import resolve
 from fedtag.server.comparison.audit_plots import audit_png
 from fedtag.server.comparison.audit_tables import audit_csv
 from fedtag.server.comparison.audits import kinds
 from fedtag.server.comparison.page import render_comparison
 from fedtag.server.comparison.plots import convergence_png, score_png, time_png
-from fedtag.server.comparison.results import Comparison, Row, lines, read_result
+from fedtag.server.comparison.results import Comparison, Row, read_result
 from fedtag.server.comparison.tables import (
     convergence_csv,
-    costs,
     costs_csv,
     costs_markdown,
     markdown,
-    scores,
     scores_csv,
-    seeds_done,
     summary_csv,
 )
 from fedtag.server.tracking.durable_files import LOCK, encoded, write_atomically
@@ -82,7 +76,7 @@ def about_references(study: Study) -> str:
 def placed(row: RowTable, study: Study) -> Row:
     """A row of the tables; it has a place on the axis if it sets what is along it."""
     place = row.settings.get(study.axis)
-    series = row.series or resolve({**study.settings, **row.settings}).method
+    series = row.series or resolve(row_settings(study.settings, row)).method
     return Row(row.name, row.settings, None if place is None else float(place), series)
 
 
@@ -145,61 +139,3 @@ def write_outcome(matrix: Matrix, comparison: Comparison) -> None:
     else:
         for name in ("privacy.csv", "privacy.png"):
             (matrix.home / name).unlink(missing_ok=True)
-
-
-def show_outcome(comparison: Comparison, home: Path) -> None:
-    """The table of each data set, and where the rest is."""
-    console = results()
-    every = list(lines(comparison))
-    for data in comparison.data:
-        table = Table(
-            title=Text(data),
-            title_justify="left",
-            box=None,
-            pad_edge=False,
-            header_style="dim",
-            title_style="bold",
-        )
-        table.add_column("row", no_wrap=True)
-        headings = (
-            "seeds",
-            "val",
-            "test",
-            "difference",
-            "macro-F1",
-            "calibration",
-            "up/round",
-            "down/round",
-            "round",
-        )
-        for name in headings:
-            table.add_column(name, justify="right", no_wrap=True)
-        for line in every:
-            if line.data == data:
-                table.add_row(
-                    Text(line.row), seeds_done(line), *scores(line, comparison.baseline), *costs(line)[:3]
-                )
-        console.print(table)
-        console.print()
-    say(
-        console,
-        f"mean ± standard deviation over seeds {', '.join(map(str, comparison.seeds))}, in percent; difference in test "
-        f"accuracy to {comparison.baseline} with its 95% interval (Student's t, paired by seed)",
-        "dim",
-    )
-    if comparison.note:
-        say(console, comparison.note, "dim")
-    for name in ("comparison.md", "comparison.csv", "comparison.png", "convergence.png", PAGE):
-        say(console, str(home / name))
-
-
-def show_failures(failures: Mapping[str, str]) -> None:
-    """Why cells failed, those with the same reason together."""
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in failures.items():
-        by_reason.setdefault(reason, []).append(name)
-    console = notices()
-    for reason, names in by_reason.items():
-        say(console, f"failed: {'; '.join(names)}", "red")
-        say(console, f"  {reason}", "red")
-    say(console, "the same command tries again what failed and keeps the rest", "yellow")

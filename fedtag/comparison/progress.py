@@ -1,80 +1,89 @@
-"""How the cells of a comparison show where they stand: bars on a terminal, plain lines elsewhere."""
+"""What the cells of a comparison report, and to whom."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from rich.console import Console
-from rich.progress import Progress, TaskID
+from fedtag.comparison.matrix import Cell, Matrix
+from fedtag.runs.progress import Work
+from fedtag.server.state.progress import Progress as RoundProgress
+from fedtag.server.tracking.rows import RoundRow
 
-from fedtag.comparison.execution import ROUNDS, Note, Step
-from fedtag.comparison.matrix import Cell
-from fedtag.deploy.terminal.console import notices, say
-from fedtag.deploy.terminal.display import progress_bars
-from fedtag.server.report.wording import duration
-from fedtag.server.state.progress import percentage
-from fedtag.server.tracking.run_directory import RunDirectory
+ROUNDS = "rounds"
 
 
-@contextmanager
-def watched(cells: Sequence[Cell]) -> Iterator[CellWatch]:
-    """A watch over cells that are going to run, on stderr."""
-    console = notices()
-    bars = progress_bars(console)
-    with bars:
-        yield CellWatch(cells, console, bars)
+@dataclass(frozen=True)
+class Step:
+    """`done` of `total` of some work are done; the work called ROUNDS is the run itself."""
+
+    what: str
+    done: int
+    total: int
 
 
-class CellWatch:
-    """A line for each cell that ends; on a terminal also a bar over all rounds and one a running cell."""
+@dataclass(frozen=True)
+class Note:
+    """Something that a person should read."""
 
-    def __init__(self, cells: Sequence[Cell], console: Console, bars: Progress) -> None:
-        self.console = console
-        self.bars = bars
-        self.total = len(cells)
-        self.ended = 0
-        self.start = time.monotonic()
-        self.begun: dict[Cell, float] = {}
-        self.tasks: dict[Cell, TaskID] = {}
-        self.rounds: dict[Cell, int] = {}
-        self.whole = bars.add_task("all runs", total=sum(cell.config.rounds for cell in cells), detail="")
+    text: str
+
+
+Report = Callable[[Step | Note], None]
+
+
+class MatrixProgress(Protocol):
+    """Who learns how the cells fare."""
 
     def begin(self, cell: Cell) -> None:
-        self.begun[cell] = time.monotonic()
-        self.tasks[cell] = self.bars.add_task(cell.name, total=cell.config.rounds, detail="")
+        """A cell starts or goes on."""
+        ...
 
-    def tell(self, cell: Cell, said: Step | Note) -> None:
-        if isinstance(said, Note):
-            say(self.console, f"{cell.name}: {said.text}", "yellow")
-        elif said.what == ROUNDS:
-            self._advance(cell, said.done)
-            self.bars.update(self.tasks[cell], completed=said.done, detail="")
-        else:
-            working = f"{said.what}, {said.done} of {said.total}" if said.done < said.total else ""
-            self.bars.update(self.tasks[cell], detail=working)
+    def report(self, cell: Cell, said: Step | Note) -> None:
+        """What a cell reports."""
+        ...
 
     def end(self, cell: Cell, error: str | None) -> None:
-        self.ended += 1
-        self.bars.remove_task(self.tasks.pop(cell))
-        self._advance(cell, cell.config.rounds)
-        now = time.monotonic()
-        took = duration(now - self.begun.pop(cell))
-        said = f"failed: {error}" if error is not None else f"{scores(cell)}, {took}"
-        left = (now - self.start) / self.ended * (self.total - self.ended)
-        rest = f"; about {duration(left)} left" if self.ended < self.total else ""
-        style = "red" if error is not None else ""
-        say(self.console, f"{self.ended} of {self.total}  {cell.name}: {said}{rest}", style)
-
-    def _advance(self, cell: Cell, done: int) -> None:
-        self.bars.advance(self.whole, done - self.rounds.get(cell, 0))
-        self.rounds[cell] = done
+        """A cell has finished, or failed for a reason."""
+        ...
 
 
-def scores(cell: Cell) -> str:
-    """The scores of a finished cell in a few words."""
-    summary = RunDirectory.open(cell.path).read_summary()
-    if summary is None:
-        return "no scores"
-    return f"validation {percentage(summary.val_accuracy)}, test {percentage(summary.test_accuracy)}"
+MatrixDisplay = Callable[[Matrix, Sequence[Cell]], AbstractContextManager[MatrixProgress]]
+"""Shows a matrix while those of its cells that are left are run."""
+
+
+class CellProgress:
+    """The progress of one run as steps and notes."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.rounds: RoundProgress = CellRounds(report)
+
+    def work(self, site: str) -> Work:
+        return lambda what, done, total: self.report(Step(f"{site}: {what}", done, total))
+
+    def stage(self, text: str) -> None:
+        """A matrix shows the steps of its cells."""
+
+
+class CellRounds:
+    """The progress of the rounds as steps and notes."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.total = 0
+
+    def begin(self, rounds: int, done: int) -> None:
+        self.total = rounds
+        self.report(Step(ROUNDS, done, rounds))
+
+    def advance(self, row: RoundRow) -> None:
+        self.report(Step(ROUNDS, row.round, self.total))
+
+    def scored(self, row: RoundRow) -> None:
+        """Scores are shown once, when the run has finished."""
+
+    def note(self, text: str, told: Mapping[str, Any] | None = None) -> None:
+        self.report(Note(text))

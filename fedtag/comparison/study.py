@@ -75,7 +75,7 @@ class Study(Table):
         settings: of all rows.
         rows: besides the references.
         references: methods with their default row; those that a row repeats are left out.
-        baseline: the row with which the others are compared; full-data FedAvg where it is empty.
+        baseline: the row with which the others are compared; that of all of a client's data where it is empty.
         axis: a setting; the plot then shows lines along it for the rows that set it.
     """
 

@@ -17,31 +17,15 @@ from dataclasses import asdict, dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Protocol
 
-from fedtag.comparison.execution import ROUNDS, Note, Step, Tell, attempt, cell_of, cell_text
+from fedtag.comparison.execution import attempt, cell_of, cell_text
 from fedtag.comparison.matrix import Cell
+from fedtag.comparison.progress import ROUNDS, MatrixProgress, Note, Report, Step
 
 SECONDS_TO_END = 10.0
 
 
-class Watch(Protocol):
-    """Who is told how the cells fare."""
-
-    def begin(self, cell: Cell) -> None:
-        """A cell starts or goes on."""
-        ...
-
-    def tell(self, cell: Cell, said: Step | Note) -> None:
-        """What a cell says."""
-        ...
-
-    def end(self, cell: Cell, error: str | None) -> None:
-        """A cell has finished, or failed for a reason."""
-        ...
-
-
-def run_here(cells: Sequence[Cell], watch: Watch, debug: bool) -> dict[Cell, str]:
+def run_here(cells: Sequence[Cell], progress: MatrixProgress, debug: bool) -> dict[Cell, str]:
     """Run cells one after the other in this process.
 
     Returns:
@@ -49,17 +33,17 @@ def run_here(cells: Sequence[Cell], watch: Watch, debug: bool) -> dict[Cell, str
     """
     failures: dict[Cell, str] = {}
     for cell in cells:
-        watch.begin(cell)
-        error = attempt(cell, teller(cell, watch), debug)
-        watch.end(cell, error)
+        progress.begin(cell)
+        error = attempt(cell, reporter(cell, progress), debug)
+        progress.end(cell, error)
         if error is not None:
             failures[cell] = error
     return failures
 
 
-def teller(cell: Cell, watch: Watch) -> Tell:
-    """Tells what one cell says."""
-    return lambda said: watch.tell(cell, said)
+def reporter(cell: Cell, progress: MatrixProgress) -> Report:
+    """Passes on what one cell reports."""
+    return lambda said: progress.report(cell, said)
 
 
 @dataclass(frozen=True)
@@ -98,7 +82,7 @@ class Workers:
             worker.process.join(SECONDS_TO_END)
             worker.line.close()
 
-    def run(self, cells: Sequence[Cell], watch: Watch) -> dict[Cell, str]:
+    def run(self, cells: Sequence[Cell], progress: MatrixProgress) -> dict[Cell, str]:
         """Run cells, as many at once as there may be processes.
 
         The first cell with certain texts goes ahead until it has encoded them, so that the others find
@@ -110,13 +94,13 @@ class Workers:
         waiting, encoded = list(cells), set[tuple[str, str]]()
         failures: dict[Cell, str] = {}
         while waiting or self.busy:
-            self._assign(waiting, encoded, watch)
+            self._assign(waiting, encoded, progress)
             for line in wait(list(self.busy)):
                 assert isinstance(line, Connection)
                 worker, cell = self.busy[line]
                 said = self._received(worker)
                 if isinstance(said, Step | Note):
-                    watch.tell(cell, said)
+                    progress.report(cell, said)
                     if isinstance(said, Step) and said.what == ROUNDS and said.done:
                         encoded.add(cell.texts)
                     continue
@@ -127,10 +111,10 @@ class Workers:
                     encoded.add(cell.texts)
                 else:
                     failures[cell] = said.error
-                watch.end(cell, said.error)
+                progress.end(cell, said.error)
         return failures
 
-    def _assign(self, waiting: list[Cell], encoded: set[tuple[str, str]], watch: Watch) -> None:
+    def _assign(self, waiting: list[Cell], encoded: set[tuple[str, str]], progress: MatrixProgress) -> None:
         encoding = {cell.texts for _, cell in self.busy.values()} - encoded
         for cell in list(waiting):
             if len(self.busy) >= self.count:
@@ -142,7 +126,7 @@ class Workers:
             waiting.remove(cell)
             worker = self._given(cell_text(cell).encode())
             self.busy[worker.line] = (worker, cell)
-            watch.begin(cell)
+            progress.begin(cell)
 
     def _given(self, task: bytes) -> Worker:
         """A worker that has got a task: an idle one that still lives, else a new one."""
@@ -220,7 +204,7 @@ def serve(line: Connection, debug: bool) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
 
-    def tell(said: Step | Note) -> None:
+    def report(said: Step | Note) -> None:
         line.send_bytes(json.dumps(asdict(said)).encode())
 
     while True:
@@ -228,4 +212,4 @@ def serve(line: Connection, debug: bool) -> None:
             cell = cell_of(line.recv_bytes().decode())
         except EOFError:
             return
-        line.send_bytes(json.dumps({"error": attempt(cell, tell, debug)}).encode())
+        line.send_bytes(json.dumps({"error": attempt(cell, report, debug)}).encode())

@@ -2,69 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
-from fedtag.client.data.folder import FolderReading, read_folder
-from fedtag.client.data.text_graph import SPLIT_NAMES
-from fedtag.deploy.terminal.console import results, say
+from fedtag.client.data.folder import Repairs, read_folder
+from fedtag.client.data.text_graph import SPLIT_NAMES, TextGraph
+
+SPLITS = (*SPLIT_NAMES[1:], SPLIT_NAMES[0])
+"""The names of the splits in the order in which a person reads them."""
+UNLABELLED = "(unlabelled)"
 
 
-def validate_folder(folder: Path) -> None:
-    """Say what a folder holds; nothing is written.
+@dataclass(frozen=True)
+class ClassCount:
+    """The nodes of a class in each of `SPLITS`."""
+
+    name: str
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ValidFolder:
+    """A folder that keeps the contract.
+
+    Args:
+        graph: what it holds.
+        repairs: what reading put right or took note of.
+        classes: the nodes of each class, and last those without a label, if there are any.
+    """
+
+    graph: TextGraph
+    repairs: Repairs
+    classes: tuple[ClassCount, ...]
+
+
+def validate_folder(folder: Path) -> ValidFolder:
+    """What a folder holds; nothing is written.
 
     Raises:
         DataError: with every problem.
     """
     reading = read_folder(folder)
-    console = results()
-    for line in description(reading):
-        say(console, line)
-    console.print(class_table(reading))
-    say(console, f"{folder} keeps the contract", "green")
+    return ValidFolder(reading.graph, reading.repairs, class_counts(reading.graph))
 
 
-def description(reading: FolderReading) -> list[str]:
-    """Sizes and repairs, one line each."""
-    graph, repairs = reading.graph, reading.repairs
-    letters = sum(map(len, graph.texts))
-    lines = [
-        f"name      {graph.name}",
-        f"nodes     {graph.num_nodes:,}",
-        f"edges     {len(graph.edges):,}, {'directed' if graph.directed else 'undirected'}",
-        f"texts     {letters:,} characters, the longest {max(map(len, graph.texts), default=0):,}",
-    ]
-    if graph.features is not None:
-        lines.append(f"features  {graph.features.shape[1]:,} a node, used in place of encoded text")
-    if len(graph.cross_edges):
-        peers = len(set(graph.cross_edges.peer))
-        lines.append(f"crossing  {len(graph.cross_edges):,} edges into {peers} other institutions")
-    counted = {
-        "self-loops left out": repairs.self_loops,
-        "duplicate edges left out": repairs.duplicate_edges,
-        "empty texts": repairs.empty_texts,
-        "nodes without an edge": repairs.isolated_nodes,
-    }
-    noted = [f"{count:,} {what}" for what, count in counted.items() if count]
-    lines.append(f"noted     {', '.join(noted) or 'nothing to repair'}")
-    return lines
-
-
-def class_table(reading: FolderReading) -> Table:
-    """Nodes of each class in each split."""
-    graph = reading.graph
-    splits = (1, 2, 3, 0)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("class")
-    for name in (*(SPLIT_NAMES[split] for split in splits), "all"):
-        table.add_column(name, justify="right")
-    for label, name in [*enumerate(graph.classes), (-1, "(unlabelled)")]:
-        of_class = graph.labels == label
-        if label < 0 and not of_class.any():
-            continue
-        counts = [int(np.sum(of_class & (graph.split == split))) for split in splits]
-        table.add_row(Text(name), *(f"{count:,}" for count in [*counts, sum(counts)]))
-    return table
+def class_counts(graph: TextGraph) -> tuple[ClassCount, ...]:
+    """Nodes of each class in each split; those without a label last, if there are any."""
+    labels = [*enumerate(graph.classes), *([(-1, UNLABELLED)] if (graph.labels < 0).any() else [])]
+    codes = [SPLIT_NAMES.index(name) for name in SPLITS]
+    return tuple(
+        ClassCount(
+            name, tuple(int(np.sum((graph.labels == label) & (graph.split == code))) for code in codes)
+        )
+        for label, name in labels
+    )

@@ -91,13 +91,13 @@ def _described(entry: Entry, spec: Spec) -> Description:
     given = (
         spec.defaults if isinstance(spec, MethodSpec) else spec.values if isinstance(spec, PresetSpec) else {}
     )
-    sends = isinstance(spec, MethodSpec | PartSpec)
+    sending = spec if isinstance(spec, MethodSpec | PartSpec) else None
     return Description(
         entry,
         {key: (field.default, field.description or "") for key, field in own.items()},
         given,
-        spec.records if sends else (),
-        tuple(one.what for one in spec.excluded) if sends else (),
+        sending.records if sending else (),
+        tuple(one.what for one in sending.excluded) if sending else (),
     )
 
 

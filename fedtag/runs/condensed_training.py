@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from rich.table import Table
 
-from fedtag.client.context.session import Session
 from fedtag.client.methods.fedgc.preparation import Prepared, prepared_by
 from fedtag.client.methods.fedgc.tuning import fine_tune
+from fedtag.client.run.opened_site import OpenedSite, opened_site
 from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
 from fedtag.client.train.scoring import subset_tallies
@@ -24,17 +23,18 @@ from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.student import student
 from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
-from fedtag.deploy.terminal.console import results, say
-from fedtag.deploy.terminal.display import display
 from fedtag.runs.prediction import check_fit
+from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import check_device
-from fedtag.server.state.progress import percentage
-from fedtag.server.tracking.condensed_release import CondensedRelease, read_condensed
+from fedtag.server.methods.fedgc.release import CondensedRelease, read_condensed
 from fedtag.server.tracking.release import card_digest, released_settings
-from fedtag.server.tracking.run_directory import RunDirectory
+from fedtag.server.tracking.run_directory import RunDirectory, require_free
 
 ROUND = 1
 """A model of a condensed graph comes of no rounds; its card counts its training as one."""
+
+AS_TRAINED = "as trained on the graph"
+FITTED = "fitted to the folder"
 
 Accuracies = Mapping[str, Mapping[str, float | None]]
 
@@ -47,7 +47,8 @@ class TrainedOn:
         release: the graph.
         config: of the model.
         parameters: after training on the graph alone.
-        accuracies: by way of scoring, on the folder's validation and test nodes; None where there are none.
+        accuracies: AS_TRAINED and, where there are training nodes, FITTED, on the folder's validation and test nodes;
+            None where there are none.
     """
 
     release: CondensedRelease
@@ -63,9 +64,10 @@ def train_on(
     seed: int = 0,
     device: str = "auto",
     cache: Path | None = None,
-    debug: bool = False,
+    out: Path | None = None,
+    progress: Progress = LOGGED,
 ) -> TrainedOn:
-    """Train a model on a condensed graph; nothing is written but the cache of encoded texts.
+    """Train a model on a condensed graph; beside `out` only the cache of encoded texts is written.
 
     Args:
         path: condensed.safetensors, or a run directory with it.
@@ -74,13 +76,16 @@ def train_on(
         seed: of the model.
         device: auto, cpu, cuda, ...
         cache: folder of encoded texts; that of simulations where None.
-        debug: show more of the log.
+        out: new folder for the model, as `fedtag predict` reads it; none is written where None.
+        progress: of the work on the folder.
 
     Raises:
-        RunError: there is no condensed graph, or it cannot be used.
+        RunError: there is no condensed graph, or it cannot be used, or something lies in `out`.
         ConfigError: no such backbone or device.
         DataError: the folder breaks the contract, or its features are not those of the graph.
     """
+    if out is not None:
+        require_free(out)
     check_device(device)
     release = read_condensed(path)
     settings = {**flatten(release.config.to_nested()), "model.backbone": backbone, "seed": seed}
@@ -96,8 +101,11 @@ def train_on(
         seed,
     )
     parameters = parameters_of(model)
-    accuracies = {} if folder is None else _scored(release, config, model, folder, device, cache, debug)
-    return TrainedOn(release, config, parameters, accuracies)
+    accuracies = {} if folder is None else _scored(release, config, model, folder, device, cache, progress)
+    trained = TrainedOn(release, config, parameters, accuracies)
+    if out is not None:
+        _write(trained, out)
+    return trained
 
 
 def _scored(
@@ -107,41 +115,37 @@ def _scored(
     folder: Path,
     device: str,
     cache: Path | None,
-    debug: bool,
+    progress: Progress,
 ) -> Accuracies:
     """Accuracies of the model on a folder, as it is and after it was fitted to the folder's training nodes."""
     card, called = release.card, name_of(folder)
-    with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace, display(debug) as shown:
+    with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace:
         site = Site(called, folder, Path(workspace), cache or cache_folder(), device)
-        session = Session(site, config, shown.work(called), card.classes)
+        session = opened_site(site, config, progress.work(called), card.classes)
         check_fit(session, card.features, card.dimension)
-        with limited_threads(session.graph.x.numel()):
-            ready = prepared_by(session, release.teacher)
+        with limited_threads(session.data.graph.x.numel()):
+            ready = prepared_by(release.teacher, session.data, session.context)
             if ready.x.shape[1] != card.dimension:
                 raise DataError(
                     f"{folder}: features have {ready.x.shape[1]} numbers a node, but those of the condensed graph "
                     f"{card.dimension}; use the features or the encoder that the federation used."
                 )
-            model = model.to(session.device)
-            found = {CONDENSED: _accuracies(session, model, ready)}
-            if config.own(FedGCConfig).fine_tune_steps and session.sizes["train_nodes"]:
-                fine_tune(session, model, ready, ROUND)
-                found[TUNED] = _accuracies(session, model, ready)
+            model = model.to(session.data.device)
+            found = {AS_TRAINED: _accuracies(session, model, ready)}
+            if config.own(FedGCConfig).fine_tune_steps and session.data.sizes["train_nodes"]:
+                fine_tune(model, ready, ROUND, session.data, session.context)
+                found[FITTED] = _accuracies(session, model, ready)
             return found
 
 
 @torch.no_grad()
-def _accuracies(session: Session, model: NodeClassifier, ready: Prepared) -> dict[str, float | None]:
-    tallies = subset_tallies(model(ready.x, session.adjacency), session.graph)
+def _accuracies(session: OpenedSite, model: NodeClassifier, ready: Prepared) -> dict[str, float | None]:
+    tallies = subset_tallies(model(ready.x, session.data.adjacency), session.data.graph)
     return {subset: tally.accuracy for subset, tally in tallies.items()}
 
 
-def write_trained(trained: TrainedOn, out: Path) -> None:
-    """Write the model as `fedtag predict` reads it: model.safetensors and model.json, in a new folder.
-
-    Raises:
-        RunError: something is there already.
-    """
+def _write(trained: TrainedOn, out: Path) -> None:
+    """Write model.safetensors and model.json in a new folder."""
     card = trained.release.card
     entries = {
         "round": ROUND,
@@ -153,24 +157,3 @@ def write_trained(trained: TrainedOn, out: Path) -> None:
         **released_settings(trained.config),
     }
     RunDirectory(out).write_model(trained.parameters, {**entries, "digest": card_digest(entries)})
-
-
-def show_trained(trained: TrainedOn, out: Path | None) -> None:
-    """A few lines for a person: the graph, the model, its accuracies, where it lies."""
-    console, card, graph = results(), trained.release.card, trained.release.graph
-    say(
-        console,
-        f"graph     {graph.num_nodes} nodes, rounds of condensation: {card.rounds}, ratio {card.ratio:g}",
-    )
-    say(console, f"model     {trained.config.model.backbone}, {fingerprint(trained.parameters)[:12]}")
-    if trained.accuracies:
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        table.add_column("scored")
-        for heading in ("validation", "test"):
-            table.add_column(heading, justify="right")
-        words = {CONDENSED: "as trained on the graph", TUNED: "fitted to the folder"}
-        for path, scores in trained.accuracies.items():
-            table.add_row(words[path], *(percentage(scores[subset]) for subset in ("val", "test")))
-        console.print(table)
-    if out is not None:
-        say(console, f"written   {out.absolute()}", "green")

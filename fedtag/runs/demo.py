@@ -2,79 +2,78 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedtag.audits.evidence import audit_run, write_audit_page
 from fedtag.common.errors import ConfigError
+from fedtag.common.logs import LOGGER
 from fedtag.common.methods.spec import METHODS
-from fedtag.deploy.terminal.console import notices, results, say
-from fedtag.runs.course import outcome_table, start
+from fedtag.runs.course import Engine, start
+from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.settings import gather
-from fedtag.runs.simulation import next_free
+from fedtag.runs.simulation import next_free, run_in_process
 from fedtag.server.report.page import write_report
 from fedtag.server.tracking.run_directory import SITES
 
-SHOWN = ("isolated", "fedavg", "dance")
+
+@dataclass(frozen=True)
+class Demonstration:
+    """Where everything lies: the run of each method, the page that compares them, the pages of evidence."""
+
+    runs: tuple[Path, ...]
+    report: Path
+    pages: tuple[Path, ...]
 
 
-def run_demo(
+def demonstrate(
     out: Path,
-    methods: Sequence[str],
+    methods: Sequence[str] | None,
     data: str,
     clients: int,
     rounds: int,
-    debug: bool = False,
-) -> Path:
+    engine: Engine = run_in_process,
+    progress: Progress = LOGGED,
+) -> Demonstration:
     """Run each method on the same sites, compare them, and write the audit pages of those with evidence.
 
     Args:
         out: the folder of all runs; the next free name is taken where it exists.
-        methods: in the order of the table.
+        methods: in the order of the table; those of demo.toml where None.
         data: as for a simulation.
         clients: simulated institutions.
         rounds: of each method.
-        debug: whether the log shows tracebacks.
+        engine: carries out the runs.
+        progress: of the runs.
 
-    Returns:
-        the folder.
+    Raises:
+        ConfigError: there is no such method, or none is named.
     """
+    if methods is None:
+        methods = tomllib.loads(Path(__file__).with_name("demo.toml").read_text(encoding="utf-8"))["methods"]
     unknown = [method for method in methods if method not in METHODS.names]
     if unknown or not methods:
         raise ConfigError(f"--methods {','.join(unknown)}: choose from {', '.join(METHODS.names)}")
     out = next_free(out.absolute())
     for line in introduction(out, methods, data, clients, rounds):
-        say(notices(), line)
-    runs = [
-        start(
-            gather(
-                None,
-                {
-                    "method": method,
-                    "data.source": data,
-                    "clients": clients,
-                    "rounds": rounds,
-                    "out": str(out / method),
-                },
-                (),
-            ),
-            "inprocess",
-            debug,
-        )
+        LOGGER.info("%s", line)
+    shared = {"data.source": data, "clients": clients, "rounds": rounds}
+    runs = tuple(
+        start(gather(None, {**shared, "method": method, "out": str(out / method)}, ()), engine, progress)
         for method in methods
-    ]
+    )
     report = out / "report.html"
     write_report(runs, report)
-    console = results()
-    console.print(outcome_table(runs))
-    say(console, f"report  {report}")
+    pages = []
     for run in runs:
         if any((run / SITES).glob("*/evidence/*.jsonl")):
             site = audit_run(run, None, None)[0]
             page = run / f"audit-{site.name}.html"
             write_audit_page(site, page)
-            say(console, f"audit   {page}")
-    return out
+            pages.append(page)
+    return Demonstration(runs, report, tuple(pages))
 
 
 def introduction(out: Path, methods: Sequence[str], data: str, clients: int, rounds: int) -> list[str]:
@@ -84,7 +83,6 @@ def introduction(out: Path, methods: Sequence[str], data: str, clients: int, rou
         f"Data: {graph if data == 'pydocs' else data}.",
         f"It is divided over {clients} clients by communities; no client sees another one's texts.",
         f"Each of {', '.join(methods)} runs for {rounds} rounds on the same division, split and seed.",
-        "Isolated clients train alone; FedAvg averages models of whole local graphs;",
-        "DANCE trains on a condensed graph with selected evidence, which can be audited word for word.",
+        *(f"{METHODS.get(method).title}." for method in methods),
         f"Everything goes to {out}. Texts are encoded once, in the first run.",
     ]

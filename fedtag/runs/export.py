@@ -23,8 +23,7 @@ from fedtag.client.text.summary_vectors import SUMMARY_CACHE
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import ConfigError, RunError
 from fedtag.common.settings.sections import SummariesConfig
-from fedtag.deploy.commands.options import Texts
-from fedtag.deploy.terminal.display import display
+from fedtag.runs.progress import LOGGED, Progress
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
 
 
@@ -32,10 +31,10 @@ def export(
     path: Path,
     client: str | None,
     out: Path,
-    round_number: int | None,
-    texts: Texts,
-    data: Path | None,
-    debug: bool = False,
+    round_number: int | None = None,
+    summaries: bool = False,
+    data: Path | None = None,
+    progress: Progress = LOGGED,
 ) -> TextGraph:
     """Write the core of a round, with its links and condensed texts, as a data folder.
 
@@ -44,9 +43,9 @@ def export(
         client: which site of a run directory.
         out: the new folder.
         round_number: None is the last round that is kept.
-        texts: selected chunks word for word, or the language model's summary of them.
+        summaries: the language model's summaries of selected chunks, in place of these word for word.
         data: the site's nodes and edges, if they lie elsewhere.
-        debug: whether more of the log is shown.
+        progress: of the summaries.
 
     Raises:
         ConfigError: options that do not go together, or `out` exists.
@@ -71,8 +70,8 @@ def export(
     site = read_folder(data or workspace, require_training=False).graph
     adjacency = read_links(core, wanted, len(packs))
     written = chunk_texts(packs, site)
-    if texts is Texts.SUMMARIES:
-        written = _summaries(packs, site, settings, cache, debug)
+    if summaries:
+        written = _summaries(packs, site, settings, cache, progress)
     graph = condensed_graph(site, packs, adjacency, written)
     write_folder(graph, out)
     return graph
@@ -92,13 +91,12 @@ def _site(run: Path, client: str | None) -> Path:
 
 
 def _summaries(
-    packs: Sequence[EvidencePack], site: TextGraph, settings: SummariesConfig, cache: Path, debug: bool
+    packs: Sequence[EvidencePack], site: TextGraph, settings: SummariesConfig, cache: Path, progress: Progress
 ) -> tuple[str, ...]:
     texts = dict(zip(site.node_ids, site.texts, strict=True))
     requests = [summary_request(pack, texts, site.classes) for pack in packs]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = LanguageModel(settings.model, device, batch_size=settings.batch, cache=cache)
-    with display(debug) as shown:
-        progress = partial(shown.work(site.name), "writing summaries")
-        summaries = summarise(requests, model, SummaryCache(cache / SUMMARY_CACHE), progress)
+    work = partial(progress.work(site.name), "writing summaries")
+    summaries = summarise(requests, model, SummaryCache(cache / SUMMARY_CACHE), work)
     return tuple(summary.text for summary in summaries)

@@ -1,6 +1,6 @@
 """A Flower grid in one process: every message is serialised, opened again and handled in turn.
 
-The clients keep their session between messages, which is what a warm worker does at an institution.
+The clients keep their data between messages, which is what a warm worker does at an institution.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedtag.client.app import client_app, in_this_process
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.common.wire.codec import Parcel, pack, pack_all
 
 SERVER_NODE = 1
@@ -25,17 +25,17 @@ class InProcessGrid(Grid):
     """Clients in this process behind Flower's grid interface.
 
     Args:
-        sessions: one for each client; their node ids count from 2.
+        clients: their node ids count from 2.
         tap: sees every message as it would cross the network.
     """
 
-    def __init__(self, sessions: Sequence[Session], tap: Tap | None = None) -> None:
+    def __init__(self, clients: Sequence[SiteRun], tap: Tap | None = None) -> None:
         TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 1, 1, SERVER_NODE
         self.contexts = {
             node: Context(run_id=1, node_id=node, node_config={}, state=RecordDict(), run_config={})
-            for node in range(SERVER_NODE + 1, SERVER_NODE + 1 + len(sessions))
+            for node in range(SERVER_NODE + 1, SERVER_NODE + 1 + len(clients))
         }
-        by_node = dict(zip(self.contexts, sessions, strict=True))
+        by_node = dict(zip(self.contexts, clients, strict=True))
         self.app = client_app(in_this_process(lambda context: by_node[context.node_id]))
         self.tap = tap
         self.replies: dict[str, Message] = {}

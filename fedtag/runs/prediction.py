@@ -1,4 +1,4 @@
-"""Predicting with a released model for a folder, and saying what came of it."""
+"""Predicting with a released model for a folder."""
 
 from __future__ import annotations
 
@@ -14,29 +14,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
-from rich.table import Table
-from rich.text import Text
 
-from fedtag.client.context.session import FOLDER_FEATURES, Session
-from fedtag.client.data.text_graph import SPLIT_NAMES, TextGraph
-from fedtag.client.evidence.packs import write_whole
-from fedtag.client.parts.neighbour_generator.method import method_of as client_method_of
+from fedtag.client.context.site_data import FOLDER_FEATURES
+from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 from fedtag.client.prediction.table import table_batches, table_schema
+from fedtag.client.run.method import method_of as client_method_of
+from fedtag.client.run.opened_site import OpenedSite, opened_site
 from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
+from fedtag.client.site.whole_file import write_whole
 from fedtag.client.text.encoder import Encoder
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.errors import ConfigError, DataError, RunError, WireError
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.stages import OWN, SHARED
 from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
-from fedtag.deploy.terminal.console import results, say
-from fedtag.deploy.terminal.display import display
+from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import check_device
 from fedtag.server.methods.assembly import method_of
 from fedtag.server.protocol.context import ServerContext
-from fedtag.server.state.progress import percentage
 from fedtag.server.tracking.release import Release, read_release
 from fedtag.server.tracking.run_directory import RunDirectory
 
@@ -69,9 +66,10 @@ def predict(
     name: str | None = None,
     architecture: Path | None = None,
     workspace: Path | None = None,
-    debug: bool = False,
+    out: Path | None = None,
+    progress: Progress = LOGGED,
 ) -> Predicted:
-    """Predictions for every node of a folder; only the cache of encoded texts is written.
+    """Predictions for every node of a folder; beside `out` only the cache of encoded texts is written.
 
     Args:
         run: a run directory, or a folder with model.safetensors and model.json.
@@ -82,14 +80,17 @@ def predict(
         name: of the site in the run, by which large neighbourhoods are sampled; the folder's own where None.
         architecture: file with a site's own; that of the federation where None.
         workspace: of the site in the run, where features lie that others added to; its own nodes alone add where None.
-        debug: show more of the log.
+        out: Parquet file for the predictions; none is written where None.
+        progress: of the work on the folder.
 
     Raises:
         RunError: there is no released model, or it cannot be used.
         DataError: the folder breaks the contract, or the model was made for other classes or features.
-        ConfigError: no such device, a name that a site cannot have, or an architecture or workspace that has no place
-            or is none.
+        ConfigError: `out` cannot be written, no such device, a name that a site cannot have, or an architecture or
+            workspace that has no place or is none.
     """
+    if out is not None:
+        check_out(out, folder)
     check_device(device)
     release = read_release(RunDirectory.open_release(run))
     card, config = release.card, release.config
@@ -107,18 +108,23 @@ def predict(
     if workspace is not None and (config.method != "fedgc" or exchange_settings(config).mode == "off"):
         raise ConfigError("--workspace is for models of fedgc with an exchange of features: leave it out")
     called = name if name is not None else name_of(folder)
-    with tempfile.TemporaryDirectory(prefix="fedtag-") as made, display(debug) as shown:
+    with tempfile.TemporaryDirectory(prefix="fedtag-") as made:
         site = Site(called, folder, Path(made), cache or cache_folder(), device)
         past = None if workspace is None else replace(site, workspace=workspace).state
-        session = Session(site, config, shown.work(called), card.classes, past)
+        session = opened_site(site, config, progress.work(called), card.classes, past)
         check_fit(session, card.features, card.dimension)
-        dimension = session.local_graph.x.shape[1]
+        dimension = session.data.graph.x.shape[1]
         if dimension != card.dimension:
             raise DataError(wrong_width(folder, dimension, card.dimension))
         released = ReleasedModel(release.parameters, card.round, scoring, own)
-        with limited_threads(session.local_graph.x.numel()):
-            prediction = client_method_of(config).predict(released, session, evidence)
-        return Predicted(release, session.data, prediction, scoring, facts_of(release, scoring, session))
+        with limited_threads(session.data.graph.x.numel()):
+            method = client_method_of(config)
+            prediction = method.predict(released, session.data, session.context, evidence)
+        facts = facts_of(release, scoring, session)
+        predicted = Predicted(release, session.data.text_graph, prediction, scoring, facts)
+    if out is not None:
+        write_predictions(predicted, out)
+    return predicted
 
 
 def read_architecture(file: Path, paths: Sequence[str]) -> Architecture:
@@ -140,7 +146,7 @@ def read_architecture(file: Path, paths: Sequence[str]) -> Architecture:
         ) from error
 
 
-def check_fit(session: Session, features: str, dimension: int) -> None:
+def check_fit(session: OpenedSite, features: str, dimension: int) -> None:
     """Raise DataError with all that is wrong with a folder, and all that keeps it from what was released.
 
     Args:
@@ -150,16 +156,16 @@ def check_fit(session: Session, features: str, dimension: int) -> None:
     """
     problems: list[str] = []
     try:
-        _ = session.data
+        _ = session.data.text_graph
     except DataError as error:
         problems += error.problems
-    if session.site.folder.is_dir() and (told := misfit(session, features, dimension)):
-        problems.append(told)
+    if session.site.folder.is_dir() and (fault := misfit(session, features, dimension)):
+        problems.append(fault)
     if problems:
         raise DataError(problems)
 
 
-def misfit(session: Session, wanted: str, dimension: int) -> str:
+def misfit(session: OpenedSite, wanted: str, dimension: int) -> str:
     """What is wrong with the features of a folder that may have other faults, too; empty where they fit."""
     folder = session.site.folder
     file = folder / FOLDER_FEATURES
@@ -176,7 +182,7 @@ def misfit(session: Session, wanted: str, dimension: int) -> str:
             f"{folder} has no {FOLDER_FEATURES}, but the model was trained on features from such a file; "
             f"add it, with the same {dimension} columns as in training."
         )
-    own = f"encoder {session.config.text.encoder}"
+    own = f"encoder {session.context.config.text.encoder}"
     if own == wanted:
         return ""
     return f"the model reads features from '{wanted}', its settings name the {own}; restore model.json."
@@ -199,7 +205,7 @@ def wrong_width(folder: Path, found: int | None, wanted: int) -> str:
     )
 
 
-def facts_of(release: Release, scoring: str, session: Session) -> dict[str, Any]:
+def facts_of(release: Release, scoring: str, session: OpenedSite) -> dict[str, Any]:
     """What the metadata of the table says of its making."""
     card, config = release.card, release.config
     facts: dict[str, Any] = {
@@ -213,7 +219,7 @@ def facts_of(release: Release, scoring: str, session: Session) -> dict[str, Any]
         "site": session.site.name,
     }
     if card.features != FOLDER_FEATURES:
-        encoder = Encoder(config.text.encoder, str(session.device), config.text.dtype)
+        encoder = Encoder(config.text.encoder, str(session.data.device), config.text.dtype)
         facts |= {"encoder_revision": encoder.revision, "encoder_dtype": encoder.dtype}
     return facts
 
@@ -242,49 +248,3 @@ def write_predictions(predicted: Predicted, out: Path) -> None:
         for batch in table_batches(predicted.data, predicted.prediction, predicted.scoring, schema):
             writer.write_batch(batch)
     write_whole(out, sink.getvalue().to_pybytes())
-
-
-def show_predictions(predicted: Predicted, out: Path) -> None:
-    """A few lines for a person: the model, predicted classes, accuracy where there are labels, the file."""
-    console = results()
-    card, data = predicted.release.card, predicted.data
-    method = predicted.release.config.method
-    say(
-        console,
-        f"model        {method}, round {card.round}, {card.fingerprint[:12]}, path {predicted.scoring}",
-    )
-    say(console, f"nodes        {data.num_nodes:,}, edges {len(data.edges):,}")
-    console.print(class_counts(predicted))
-    if scores := accuracies(predicted):
-        say(console, f"accuracy     {scores}")
-    if predicted.prediction.packs is not None:
-        say(console, "evidence     with quotations: the file stays inside the institution")
-    say(console, f"predictions  {out.absolute()}", "green")
-
-
-def class_counts(predicted: Predicted) -> Table:
-    """Nodes predicted and, where there are labels, labelled as each class."""
-    data, count = predicted.data, len(predicted.data.classes)
-    labelled = bool((data.labels >= 0).any())
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("class")
-    for heading in ("predicted", *(["labelled"] if labelled else [])):
-        table.add_column(heading, justify="right")
-    columns = [np.bincount(predicted.classes, minlength=count)]
-    if labelled:
-        columns.append(np.bincount(data.labels[data.labels >= 0], minlength=count))
-    for place, name in enumerate(data.classes):
-        table.add_row(Text(name), *(f"{column[place]:,}" for column in columns))
-    return table
-
-
-def accuracies(predicted: Predicted) -> str:
-    """Share of right predictions among the labelled nodes of each split, in words; empty without labels."""
-    data = predicted.data
-    right = predicted.classes == data.labels
-    parts = []
-    for code, split in [(3, SPLIT_NAMES[3]), (2, SPLIT_NAMES[2]), (1, SPLIT_NAMES[1]), (0, "other")]:
-        chosen = (data.split == code) & (data.labels >= 0)
-        if chosen.any():
-            parts.append(f"{percentage(float(right[chosen].mean()))} of {int(chosen.sum()):,} {split} nodes")
-    return ", ".join(parts)

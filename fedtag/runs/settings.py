@@ -7,20 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
-from fedtag.common.config import (
-    RunConfig,
-    default_settings,
-    flatten,
-    nested,
-    parse_setting,
-    run_defaults,
-    setting_descriptions,
-)
+from fedtag.common.config import RunConfig, flatten, nested, parse_setting, run_defaults
+from fedtag.common.config.run_config import completed_settings
 from fedtag.common.errors import ConfigError
-from fedtag.deploy.terminal.console import results
+from fedtag.common.wire.protocol import app_versions
 
 OWNED = ("resume", "data.sites")
 """Settings that a command decides upon; a file with all settings of an earlier run may hold them."""
@@ -37,6 +27,24 @@ def gather(file: Path | None, options: Mapping[str, Any], assignments: Sequence[
     Raises:
         ConfigError: with everything that is wrong, one sentence each.
     """
+    return _gathered(file, options, assignments)[1]
+
+
+def given_settings(
+    file: Path | None, options: Mapping[str, Any], assignments: Sequence[str]
+) -> dict[str, Any]:
+    """Those settings of a run that were given, in the types of their defaults; what was left unset stays so.
+
+    Args, Raises: see `gather`.
+    """
+    given, config = _gathered(file, options, assignments)
+    resolved = config.to_flat()
+    return {key: resolved[key] for key in completed_settings(given) if key in resolved}
+
+
+def _gathered(
+    file: Path | None, options: Mapping[str, Any], assignments: Sequence[str]
+) -> tuple[dict[str, Any], RunConfig]:
     flat, problems = collect(file, options, assignments)
     try:
         config = resolve(flat)
@@ -44,7 +52,7 @@ def gather(file: Path | None, options: Mapping[str, Any], assignments: Sequence[
         problems.append(str(error))
     if problems:
         raise ConfigError("\n".join(problems))
-    return config
+    return flat, config
 
 
 def collect(
@@ -108,9 +116,22 @@ def nested_defaults() -> dict[str, Any]:
     return nested(run_defaults(RunConfig().specs))
 
 
+def app_config(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The run configuration of an app as tables: its versions, and settings as they were given or left unset.
+
+    Args:
+        given: dotted keys; they say what the run is made of, whose settings alone the app has.
+
+    Raises:
+        ConfigError: they are no settings of a run.
+    """
+    specs, completed = RunConfig.from_flat(given).specs, completed_settings(given)
+    return nested({**app_versions(), **run_defaults(specs), **completed})
+
+
 def _impossible(flat: Mapping[str, Any]) -> list[str]:
     """What the types of the settings do not rule out but this installation does."""
-    from fedtag.client.data.splitting import parse_split
+    from fedtag.client.data.fractions import parse_split
 
     problems = []
     split = flat.get("data.split")
@@ -120,16 +141,3 @@ def _impossible(flat: Mapping[str, Any]) -> list[str]:
         except ConfigError as error:
             problems.append(str(error))
     return problems
-
-
-def show_settings() -> None:
-    """Every key with its default and meaning."""
-    meanings = setting_descriptions()
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("setting", no_wrap=True)
-    table.add_column("default", no_wrap=True)
-    table.add_column("meaning", overflow="fold")
-    for key, value in default_settings().items():
-        shown = '""' if value == "" else str(value).lower() if isinstance(value, bool) else str(value)
-        table.add_row(Text(key), Text(shown), Text(meanings[key]))
-    results().print(table)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import torch
 
-from fedtag.client.context.session import Session
 from fedtag.client.run.simulated import SEPARATOR, simulate_sites
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import ConfigError, RunError
-from fedtag.deploy.terminal.display import Display
 from fedtag.runs.grid import InProcessGrid
+from fedtag.runs.progress import Progress
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.tracking.meters import exposed_meters
 from fedtag.server.tracking.run_directory import SITES, RunDirectory
@@ -97,15 +97,15 @@ def reopen(path: Path) -> PreparedRun:
     return PreparedRun(config, directory, simulate_sites(config, out / SITES))
 
 
-def run_in_process(run: PreparedRun, display: Display) -> None:
+def run_in_process(run: PreparedRun, progress: Progress) -> None:
     """All rounds that are left, with the clients in this process, one after the other.
 
     Raises:
         QuorumError: too few clients answered; the run can go on later.
     """
-    sessions = [Session(site, run.config, display.work(site.name)) for site in run.sites]
-    with exposed_meters(display.rounds.note) as meters:
-        Rounds(InProcessGrid(sessions), run.config, run.directory, display.rounds, meters).run()
+    clients = [SiteRun(site, run.config, progress.work(site.name)) for site in run.sites]
+    with exposed_meters(progress.rounds.note) as meters:
+        Rounds(InProcessGrid(clients), run.config, run.directory, progress.rounds, meters).run()
 
 
 def check_device(name: str) -> None:

@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from fedtag.server.comparison.audits import NAMES, AuditLine, audit_lines, kinds
+from fedtag.server.comparison.attacked import NAMES
+from fedtag.server.comparison.audits import AuditLine, audit_lines, kinds
 from fedtag.server.comparison.plots import (
     CURVE_HEIGHT,
     MARKERS,

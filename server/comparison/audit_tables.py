@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fedtag.server.comparison.audits import NAMES, READING, AuditLine, audit_lines, kinds
+from fedtag.server.comparison.attacked import NAMES
+from fedtag.server.comparison.audits import READING, AuditLine, audit_lines, kinds
 from fedtag.server.comparison.cells import NOTHING, csv_text, markdown_table, percents
 from fedtag.server.comparison.results import Comparison, Result
 from fedtag.server.comparison.statistics import Spread

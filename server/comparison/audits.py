@@ -1,29 +1,13 @@
-"""What audits of the runs of a comparison found, beside what these runs scored.
-
-`fedtag privacy-audit RUN` leaves a record in a run directory; a comparison shows those of its runs that have one.
-"""
+"""What audits of the runs of a comparison found, beside what these runs scored."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from fedtag.common.wording.privacy import OF_RELEASE, strongest_on_first
+from fedtag.server.comparison.attacked import NAMES
+from fedtag.server.comparison.results import Comparison
 from fedtag.server.comparison.statistics import Spread, spread
-from fedtag.server.tracking.membership_audit import read_audit
-from fedtag.server.tracking.run_directory import RunDirectory
-
-if TYPE_CHECKING:
-    from fedtag.server.comparison.results import Comparison
-
-NAMES = {
-    "released": "released model",
-    "self-trained": "self-trained model",
-    "condensed": "condensed graph, raw features",
-    "insider": "condensed graph, sites' features",
-}
-"""What was attacked, by kind; in the order of the columns."""
 
 READING = (
     "Membership inference: area under the ROC curve of the attack that tells a run's training nodes best from its test "
@@ -31,25 +15,6 @@ READING = (
     "of these. The figures are what these attacks reach, and bound no other one. The interval of each run is in "
     "privacy.csv, the rest in its report."
 )
-
-
-@dataclass(frozen=True)
-class Attacked:
-    """What the strongest attack on a target of one run reached.
-
-    Args:
-        kind: one of `NAMES`.
-        attack: its name.
-        auc, low, high: area, and its 95% interval over nodes and models.
-        accuracy: of the attacked models on test nodes.
-    """
-
-    kind: str
-    attack: str
-    auc: float
-    low: float
-    high: float
-    accuracy: float
 
 
 @dataclass(frozen=True)
@@ -71,25 +36,6 @@ class AuditLine:
     test: Spread | None
     areas: Mapping[str, Spread]
     own: Mapping[str, tuple[tuple[float, float], ...]]
-
-
-def read_attacked(run: RunDirectory) -> tuple[Attacked, ...]:
-    """The strongest attack on each target of a run's release; empty where it was not audited.
-
-    Raises:
-        RunError: the record is damaged or of another schema.
-    """
-    record = read_audit(run)
-    if record is None:
-        return ()
-    found = []
-    for target in record["targets"]:
-        if target["kind"] in OF_RELEASE:
-            best = strongest_on_first(target)
-            found.append(
-                Attacked(target["kind"], best.attack, best.auc, best.low, best.high, target["test_accuracy"])
-            )
-    return tuple(found)
 
 
 def kinds(comparison: Comparison) -> tuple[str, ...]:

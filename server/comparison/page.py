@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from fedtag.server.comparison.attacked import NAMES
 from fedtag.server.comparison.audit_plots import audit_svg
 from fedtag.server.comparison.audit_tables import area, audit_cells, audit_headings
-from fedtag.server.comparison.audits import NAMES, READING, audit_lines, kinds
+from fedtag.server.comparison.audits import READING, audit_lines, kinds
 from fedtag.server.comparison.cells import percents
 from fedtag.server.comparison.convergence import Point
 from fedtag.server.comparison.page_template import TEMPLATE

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedtag.common.numerics.scores import ReliabilityBin, pooled_bins
-from fedtag.server.comparison.audits import Attacked, read_attacked
+from fedtag.server.comparison.attacked import Attacked, read_attacked
 from fedtag.server.comparison.convergence import Point, arrival, curve
 from fedtag.server.comparison.statistics import Difference, Spread, paired_difference, spread
 from fedtag.server.tracking.reliability import read_bins

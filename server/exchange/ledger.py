@@ -27,9 +27,12 @@ class Traffic:
 
 @dataclass
 class Exchanged:
-    """What came of one exchange: replies and reasons of failure by node, bytes on the wire, seconds."""
+    """What came of one exchange: replies, the releases behind them and reasons of failure by node, bytes on the wire,
+    seconds.
+    """
 
     replies: dict[int, Reply] = field(default_factory=dict)
+    releases: dict[int, str] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     bytes_up: int = 0
     bytes_down: int = 0

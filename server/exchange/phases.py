@@ -13,6 +13,7 @@ from fedtag.common.errors import QuorumError
 from fedtag.common.logs import Event, fields
 from fedtag.common.numerics.robust_rules import fewest_clients
 from fedtag.common.secure.phases import PROTOCOL
+from fedtag.common.wire.protocol import installed_release
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
 from fedtag.server.exchange.inbox import Reception
 from fedtag.server.exchange.ledger import Traffic, add_durations, disclosures
@@ -151,6 +152,7 @@ class Phases:
                 self.progress.note(
                     note, fields(Event.RETURNED, round=turn.number, client=client, node=str(node))
                 )
+            self._note_releases(turn, exchanged.releases)
             troubles = exchanged.failures | refusals_by_node(exchanged.replies, refused)
             self.watch.exchanged(turn.number, phase.name, exchanged, troubles, self.names)
             refused |= {labels[node]: reason for node, reason in exchanged.failures.items()}
@@ -189,6 +191,18 @@ class Phases:
         """The updates that the rule needs, because it cannot outvote anybody with fewer."""
         rule = self.config.aggregation
         return fewest_clients(rule.rule, rule.hostile, rule.trim)
+
+    def _note_releases(self, turn: Turn, releases: Mapping[int, str]) -> None:
+        """Keep which release each client has, and say once where it is not the server's."""
+        told = {self.names[node]: release for node, release in releases.items() if node in self.names}
+        for client, release in sorted(told.items() - self.standing.releases.items()):
+            if release != installed_release():
+                note = (
+                    f"{client} has fedtag {release}, the server {installed_release()}; both have one protocol"
+                )
+                other = fields(Event.OTHER_RELEASE, round=turn.number, client=client, release=release)
+                self.progress.note(note, other)
+        self.standing.releases = {**self.standing.releases, **told}
 
     def _instruction(
         self,

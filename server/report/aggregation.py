@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedtag.common.config import flatten
-from fedtag.common.wording.aggregation import combination_sentences, guarantee_sentences, privacy_sentences
+from fedtag.common.methods.spec import MethodSpec
+from fedtag.common.wording.guarantee import guarantee_sentences
 from fedtag.server.report.absences import Absence, absences, without_training
 from fedtag.server.report.chart import Chart
 from fedtag.server.report.client_series import ClientSeries, client_series, series_chart
+from fedtag.server.report.combination import combination_sentences, privacy_sentences
 from fedtag.server.tracking.rows import ClientRow, Summary
 
 DIVERGENCE_NOTE = (
@@ -94,13 +96,13 @@ class AggregationView:
 
 
 def view_aggregation(
-    config: Mapping[str, Any], method: str, summary: Summary | None, rows: Sequence[ClientRow]
+    config: Mapping[str, Any], method: MethodSpec | None, summary: Summary | None, rows: Sequence[ClientRow]
 ) -> AggregationView:
     """What a run's settings, summary and rows of clients say of its aggregation.
 
     Args:
         config: config.toml.
-        method: of the run.
+        method: of the run; None where it is not installed.
         summary: None where the run has not finished.
         rows: of clients.jsonl.
     """

@@ -12,9 +12,7 @@ from markupsafe import Markup
 from fedtag.common.errors import RunError
 from fedtag.server.report.aggregation import aggregation_charts
 from fedtag.server.report.chart import Chart, Key, line_chart
-from fedtag.server.report.collaboration import collaboration_charts
 from fedtag.server.report.faithfulness import CurveLines
-from fedtag.server.report.federated_condensation import condensation_charts
 from fedtag.server.report.page_template import TEMPLATE
 from fedtag.server.report.phases import phase_chart
 from fedtag.server.report.plots import CSS_DASHES, SERIES_COLOURS, Line, line_plot
@@ -51,8 +49,8 @@ def write_report(run_dirs: Sequence[Path], out: Path) -> None:
     if not run_dirs:
         raise RunError("a report of no run was asked for; name at least one run directory")
     out.parent.mkdir(parents=True, exist_ok=True)
-    page = render_report([view_run(path, name) for path, name in named(run_dirs)])
-    write_atomically(out, page.encode("utf-8", "replace"))
+    views = [view_run(path, name, f"own{index}") for index, (path, name) in enumerate(named(run_dirs))]
+    write_atomically(out, render_report(views).encode("utf-8", "replace"))
 
 
 def render_report(runs: Sequence[RunView]) -> str:
@@ -66,13 +64,6 @@ def render_report(runs: Sequence[RunView]) -> str:
             phase_charts=[phase_chart(run, f"phases{index}") for index, run in enumerate(runs)],
             aggregation_charts=[
                 aggregation_charts(run.aggregation, f"aggregation{index}") for index, run in enumerate(runs)
-            ],
-            collaboration_charts=[
-                collaboration_charts(run.collaboration, f"letters{index}") for index, run in enumerate(runs)
-            ],
-            condensation_charts=[
-                condensation_charts(run.condensation, f"condensation{index}")
-                for index, run in enumerate(runs)
             ],
             curve_charts=[curve_charts(run, f"curves{index}") for index, run in enumerate(runs)],
             privacy_charts=[privacy_charts(run.privacy, f"privacy{index}") for index, run in enumerate(runs)],

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from fedtag.server.report import (
     aggregation,
-    architectures,
-    collaboration,
     faithfulness,
-    federated_condensation,
     privacy,
     privacy_rounds,
+    section,
 )
 from fedtag.server.report.page_parts import MACROS, head
 
@@ -23,8 +21,7 @@ TITLE = 'fedtag report: {{ runs|map(attribute="name")|list|listed }}'
 TEMPLATE = (
     MACROS
     + aggregation.SECTION
-    + collaboration.SECTION
-    + federated_condensation.SECTION
+    + section.SECTION
     + privacy_rounds.TABLE
     + head(TITLE)
     + """\
@@ -93,12 +90,12 @@ TEMPLATE = (
 </tbody></table></div>
 {% endif %}
 """
-    + architectures.SECTION
     + faithfulness.SECTION
     + privacy.SECTION
     + """\
-{{ federated_condensation(run.condensation, condensation_charts[loop.index0]) }}
-{{ collaboration(run.collaboration, collaboration_charts[loop.index0]) }}
+{% for sentence in run.missing %}<p class="warn">{{ sentence }}</p>
+{% endfor %}
+{% for one in run.sections %}{{ section_of(one) }}{% endfor %}
 {{ aggregation(run, aggregation_charts[loop.index0]) }}
 {% if run.settings %}
 <h3>Configuration</h3>

@@ -1,4 +1,4 @@
-"""What attacks tell over the rounds of a run, beside its accuracy (FedGC, Figs. 3 and 6)."""
+"""What attacks tell over the rounds of a run, beside its accuracy."""
 
 # ruff: noqa: E501
 

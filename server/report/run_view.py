@@ -10,16 +10,16 @@ from typing import Any
 
 from fedtag.common.numerics.scores import ReliabilityBin
 from fedtag.server.report.aggregation import AggregationView, view_aggregation
-from fedtag.server.report.architectures import ArchitectureView, view_architectures
-from fedtag.server.report.collaboration import CollaborationView, view_collaboration
 from fedtag.server.report.faithfulness import FaithfulnessView, view_faithfulness
-from fedtag.server.report.federated_condensation import CondensationView, view_condensation
+from fedtag.server.report.letters import shared_sections
+from fedtag.server.report.made_of import made_of, own_sections
 from fedtag.server.report.privacy import PrivacyView, view_privacy
+from fedtag.server.report.section import Recorded, Section
 from fedtag.server.tracking.disclosure_table import DisclosureTotal, disclosure_totals
 from fedtag.server.tracking.model_card import setting
 from fedtag.server.tracking.reliability import read_bins
 from fedtag.server.tracking.rows import ClientRow, RoundRow, Summary, best_round
-from fedtag.server.tracking.run_directory import SITES, SUMMARY, RunDirectory
+from fedtag.server.tracking.run_directory import SUMMARY, RunDirectory
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,11 @@ class RunView:
     llm_tokens_full_text: int | None
     peak_rss_mb: float | None
     aggregation: AggregationView
-    collaboration: CollaborationView
-    condensation: CondensationView
+    sections: tuple[Section, ...]
+    missing: tuple[str, ...]
     reliability: tuple[ReliabilityBin, ...] = ()
     faithfulness: FaithfulnessView | None = None
     privacy: PrivacyView | None = None
-    architectures: tuple[ArchitectureView, ...] = ()
 
     @property
     def local_note(self) -> str:
@@ -90,16 +89,23 @@ class RunView:
         return f"{self.method} does not score them"
 
 
-def view_run(path: Path, name: str) -> RunView:
+def view_run(path: Path, name: str, identity: str) -> RunView:
     """Read a run directory, finished or not.
+
+    Args:
+        path: of the directory.
+        name: by which the page calls the run.
+        identity: unique in the page.
 
     Raises:
         RunError: the folder is no run directory, or a file in it is damaged.
+        ConfigError: an installed method or part has a report that cannot be imported.
     """
     run = RunDirectory.open(path)
     summary, config = run.read_summary(), run.read_config()
     rounds, clients, disclosures = run.read_rounds(), run.read_clients(), run.read_disclosures()
-    method = summary.method if summary else str(setting(config, "method"))
+    method = summary.method if summary else str(setting(config, "method", ""))
+    made, recorded = made_of(config, method), Recorded(run, clients, disclosures, identity)
     best = best_round(rounds)
     if summary is not None:
         best = next((row for row in rounds if row.round == summary.best_round), best)
@@ -121,7 +127,7 @@ def view_run(path: Path, name: str) -> RunView:
         empty_rounds=tuple(row.round for row in rounds if row.empty),
         settings=tuple(flattened(config)),
         versions=tuple(sorted(summary.versions.items())) if summary else (),
-        method=method,
+        method=method or "unknown",
         data=summary.data if summary else str(setting(config, "data")),
         client_count=summary.clients if summary else len({row.client for row in clients}),
         round_count=summary.rounds if summary else len(rounds),
@@ -142,15 +148,14 @@ def view_run(path: Path, name: str) -> RunView:
         llm_tokens=summary.llm_tokens if summary else None,
         llm_tokens_full_text=summary.llm_tokens_full_text if summary else None,
         peak_rss_mb=summary.peak_rss_mb if summary else None,
-        aggregation=view_aggregation(config, method, summary, clients),
-        collaboration=view_collaboration(disclosures, clients, path / SITES),
-        condensation=view_condensation(run, method, disclosures, clients),
+        aggregation=view_aggregation(config, made.method, summary, clients),
+        sections=(*own_sections(made, recorded), *shared_sections(recorded)),
+        missing=made.missing,
         reliability=read_bins(summary.test_reliability, f"test_reliability of {path / SUMMARY}")
         if summary
         else (),
         faithfulness=view_faithfulness(run),
         privacy=view_privacy(run),
-        architectures=view_architectures(run),
     )
 
 

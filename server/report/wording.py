@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from fedtag.server.tracking.model_card import SCORING
+from fedtag.common.wording.scoring import SCORING
 
 SUBSETS = {"val": "validation", "test": "test"}
 UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))

@@ -13,16 +13,15 @@ from pathlib import Path
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
-from fedtag.common.methods.fedgc.settings import FedGCConfig
-from fedtag.common.methods.fedgc.stages import teaching_rounds
 from fedtag.common.models.parameters import fingerprint
+from fedtag.common.wire.protocol import installed_release
 from fedtag.server.exchange.ledger import Traffic
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.method import ServerMethod
 from fedtag.server.report.page import write_report
 from fedtag.server.state.run_state import Standing
 from fedtag.server.strategies.accounting import released_sums, spent
-from fedtag.server.tracking.condensed_release import CondensedCard, write_condensed
+from fedtag.server.tracking.artefact import About, artefact_of
 from fedtag.server.tracking.model_card import write_model_card
 from fedtag.server.tracking.release import card_digest, released_settings
 from fedtag.server.tracking.rows import RoundRow, Summary
@@ -42,22 +41,25 @@ def conclude(
 
     `closing` is the traffic of the last exchange, which belongs to no round.
     """
-    assert standing.agreement is not None
+    agreement = standing.agreement
+    assert agreement is not None
     config, rows = context.settings, directory.read_rounds()
     summary = summarise(rows, context, method, standing, closing)
     if standing.best:
         card = {
             "round": standing.best_round,
             "fingerprint": fingerprint(standing.best),
-            "classes": list(standing.agreement.classes),
-            "dimension": standing.agreement.dimension,
-            "features": standing.agreement.features,
+            "classes": list(agreement.classes),
+            "dimension": agreement.dimension,
+            "features": agreement.features,
             "scoring": standing.best_path,
             **released_settings(config),
         }
         directory.write_model(standing.best, {**card, "digest": card_digest(card)})
     if standing.best_condensed:
-        write_condensed(directory.path, standing.best_condensed, condensed_card(config, standing))
+        assert standing.best_round is not None
+        about = About(config, standing.best_round, agreement.classes, agreement.dimension, agreement.features)
+        artefact_of(config.spec).write(directory.path, standing.best_condensed, about)
     if standing.state is not None:
         for name, text in method.documents(standing.state, context).items():
             directory.write_document(name, text)
@@ -65,21 +67,6 @@ def conclude(
     write_model_card(directory)
     write_report([directory.path], directory.path / "report.html")
     return summary
-
-
-def condensed_card(config: RunConfig, standing: Standing) -> CondensedCard:
-    """What the released condensed graph is."""
-    assert standing.agreement is not None
-    assert standing.best_round is not None
-    return CondensedCard(
-        round=standing.best_round,
-        rounds=standing.best_round - teaching_rounds(config.own(FedGCConfig)),
-        ratio=config.ratio,
-        classes=standing.agreement.classes,
-        dimension=standing.agreement.dimension,
-        features=standing.agreement.features,
-        settings=released_settings(config),
-    )
 
 
 def summarise(
@@ -127,7 +114,11 @@ def summarise(
         seconds=sum(seconds),
         seconds_per_round=statistics.median(seconds) if seconds else None,
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        versions={"python": platform.python_version(), **installed_versions(PACKAGES)},
+        versions={
+            "python": platform.python_version(),
+            **installed_versions(PACKAGES),
+            **releases(standing.releases),
+        },
     )
 
 
@@ -150,6 +141,13 @@ def installed_versions(packages: Sequence[str]) -> dict[str, str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
+
+
+def releases(told: Mapping[str, str]) -> dict[str, str]:
+    """The server's release, and that of each client that has another one."""
+    own = installed_release()
+    others = {f"fedtag at {client}": found for client, found in sorted(told.items()) if found != own}
+    return {"fedtag": own, **others}
 
 
 def weights_lag(config: RunConfig) -> int | None:

@@ -20,6 +20,7 @@ from fedtag.common.logs import Event, fields
 from fedtag.common.numerics.noise import entropy_generator
 from fedtag.common.settings.sections import ExchangeConfig
 from fedtag.common.wire.codec import decode_reply, encode, pack, pack_all
+from fedtag.common.wire.envelope import release_of
 from fedtag.common.wire.records import Content, Instruction, prefixed
 from fedtag.server.exchange.ledger import (
     Exchanged,
@@ -46,7 +47,7 @@ from fedtag.server.strategies.accounting import released_sums
 from fedtag.server.strategies.aggregation import Aggregation
 from fedtag.server.sums.masked import MaskedSums
 from fedtag.server.sums.plain import Outcome, PlainSums, Sums
-from fedtag.server.tracking.earlier_states import keep_state
+from fedtag.server.tracking.artefact import artefact_of
 from fedtag.server.tracking.meters import Meters
 from fedtag.server.tracking.rows import Summary
 from fedtag.server.tracking.run_directory import RunDirectory
@@ -135,6 +136,7 @@ class Exchange:
         try:
             reply = decode_reply(message.content, self.config.max_message_mb * 2**20)
             check_origin(reply, instruction)
+            result.releases[node] = release_of(message.content)
         except WireError as error:
             result.failures[node] = str(error)
             return
@@ -311,7 +313,8 @@ class Rounds:
                 releasable=self.method.releasable(row.round, self.context),
                 condensed=self.method.condensed(standing.state, self.context),
             )
-            keep_state(self.directory.path, row.round, self.method.history(standing.state, self.context))
+            if history := self.method.history(standing.state, self.context):
+                artefact_of(self.config.spec).keep_state(self.directory.path, row.round, history)
         rows = client_rows(
             row.round,
             outcome.replies if scores else {},

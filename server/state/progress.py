@@ -56,7 +56,7 @@ class LineProgress:
         self.last = 0.0
 
     def begin(self, rounds: int, done: int) -> None:
-        self.rounds = rounds
+        self.rounds, self.last = rounds, 0.0
         event = fields(Event.RUN_RESUMED if done else Event.RUN_STARTED, round=done, rounds=rounds)
         LOGGER.info("%d rounds%s", rounds, f", going on after round {done}" if done else "", extra=event)
 

@@ -48,6 +48,7 @@ class Standing:
         letters: sealed records that wait for their recipients, by client.
         nodes: which node answered last under each name; only for messages to people, because after a resumption
             a node has no name until it tells it anew.
+        releases: of fedtag, at each client.
     """
 
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -75,6 +76,7 @@ class Standing:
     letters: Mapping[str, tuple[Letter, ...]] = field(default_factory=dict)
     nodes: Mapping[int, str] = field(default_factory=dict)
     users: Mapping[str, int] | None = None
+    releases: Mapping[str, str] = field(default_factory=dict)
 
     def consider(
         self,
@@ -141,6 +143,7 @@ class Standing:
             "letters": [[letter.sender, letter.recipient, letter.kind] for letter in waiting],
             "nodes": {str(node): client for node, client in self.nodes.items()},
             "users": None if self.users is None else dict(self.users),
+            "releases": dict(self.releases),
         }
         folder.save(self.round, tensors, values, 0 if self.round else self.prepared)
 
@@ -202,6 +205,7 @@ class Standing:
             letters=_waiting(values["letters"], tensors.section("letters")),
             nodes={int(node): client for node, client in values["nodes"].items()},
             users=values["users"],
+            releases=values["releases"],
         )
         return standing, checkpoint.note
 

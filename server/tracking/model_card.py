@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedtag.common.config import flatten
-from fedtag.common.wording.aggregation import guarantee_sentences
+from fedtag.common.wording.guarantee import guarantee_sentences
+from fedtag.common.wording.scoring import SCORING
 from fedtag.server.tracking.audit_section import audit_section
 from fedtag.server.tracking.card_template import TEMPLATE
 from fedtag.server.tracking.disclosure_table import disclosure_totals
@@ -18,10 +19,6 @@ from fedtag.server.tracking.rows import ClientRow, RoundRow, Summary, best_round
 from fedtag.server.tracking.run_directory import RunDirectory
 
 CARD = "README.md"
-SCORING = {
-    "graph": "the backbone on the original graph with texts that are not fused",
-    "evidence": "the backbone on features fused with the selected evidence",
-}
 SHOWN_APART = ("classes", "sha256", "tensors", "method", "seed")
 
 

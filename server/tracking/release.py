@@ -14,6 +14,7 @@ from torch import Tensor
 from fedtag.common.config import RunConfig, flatten, nested
 from fedtag.common.config.catalogue import installed_tables
 from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.methods.spec import METHODS
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.models.spec import BACKBONES
 from fedtag.server.tracking.run_directory import MODEL, MODEL_CARD, RunDirectory
@@ -92,6 +93,11 @@ def card_digest(entries: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).hexdigest()
 
 
+def releasing() -> list[str]:
+    """The methods that can be used and release a model."""
+    return [name for name, spec in METHODS.usable().items() if spec.traits.releases != "nothing"]
+
+
 def read_release(run: RunDirectory) -> Release:
     """The released model of a run, from model.json and model.safetensors alone.
 
@@ -100,8 +106,8 @@ def read_release(run: RunDirectory) -> Release:
     """
     if run.finished and not any((run.path / name).exists() for name in (MODEL, MODEL_CARD)):
         raise RunError(
-            f"{run.path} is a finished run that released no model, as with the method isolated, whose models "
-            "stay with the clients; use a run of fedavg, centralised or dance"
+            f"{run.path} is a finished run that released no model, as its method leaves models with the clients; "
+            f"use a run of {', '.join(releasing())}"
         )
     parameters, entries = run.read_model(), run.read_model_card()
     place = run.path / MODEL_CARD
@@ -113,7 +119,7 @@ def read_release(run: RunDirectory) -> Release:
     try:
         card = Card.model_validate(entries)
         known = {name: entries[name] for name in settings_names() if name in entries}
-        if missing := {"seed", "model", "text"} - known.keys():
+        if missing := set(SHARED) - known.keys():
             raise KeyError(*sorted(missing))
         config = RunConfig.from_flat(flatten(known))
     except ValidationError as error:

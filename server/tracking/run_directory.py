@@ -36,7 +36,6 @@ DISCLOSURES = "disclosures.jsonl"
 SUMMARY = "summary.json"
 MODEL = "model.safetensors"
 MODEL_CARD = "model.json"
-ARCHITECTURES = "architectures"
 SITES = "sites"
 """Folders of the sites; only in simulations and after `fedtag up`."""
 CONTRACT = (CONFIG, METRICS, CLIENTS, DISCLOSURES, SUMMARY)
@@ -140,11 +139,6 @@ class RunDirectory:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, encoded(text))
-
-    def read_architectures(self) -> dict[str, dict[str, Any]]:
-        """The architectures of clients, by name; empty where none were searched."""
-        paths = sorted((self.path / ARCHITECTURES).glob("*.json"))
-        return {path.stem: read_object(path) or {} for path in paths}
 
     def truncate_after(self, round_number: int) -> None:
         """Forget the results of later rounds: rows of metrics and clients, and the summary of the longer run.

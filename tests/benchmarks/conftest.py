@@ -13,9 +13,9 @@ import pytest
 import torch
 from jaxtyping import config as jaxtyping_config
 
-from fedtag.client.context.session import Session
 from fedtag.client.data.folder import read_folder
 from fedtag.client.run.simulated import cache_folder, simulate_sites
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.text.cache import EncodedText, TextCache, text_key
 from fedtag.client.text.chunks import chunk_texts
 from fedtag.client.text.encoder import Encoder
@@ -129,8 +129,8 @@ def cost_of(cora_texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Calla
         flat = {"device": "cpu", "data.source": str(cora_texts), "out": str(out), **settings}
         config = RunConfig.from_flat(flat)
         directory = RunDirectory(out)
-        sessions = [Session(site, config) for site in simulate_sites(config, out / "sites")]
-        encoded = sum(session.graph.num_nodes and session.encoded["chunks"] for session in sessions)
+        sessions = [SiteRun(site, config) for site in simulate_sites(config, out / "sites")]
+        encoded = sum(session.data.graph.num_nodes and session.data.encoded["chunks"] for session in sessions)
         assert encoded == 0
         clock = RoundClock()
         rounds = Rounds(InProcessGrid(sessions), config, directory, clock)

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import APPNP, ChebConv, GCNConv, SAGEConv, SGConv
 
-from fedtag.client.context.session import Session
 from fedtag.client.methods.fedgc.preparation import kept_preparation
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
-from fedtag.server.tracking.condensed_release import CondensedRelease, read_condensed
+from fedtag.server.methods.fedgc.release import CondensedRelease, read_condensed
 
 pytestmark = pytest.mark.benchmark
 
@@ -109,7 +109,7 @@ def condensed(folder: Path, graph: Path, bottleneck: str) -> CondensedRelease:
     return read_condensed(folder / "condensed.safetensors")
 
 
-def accuracy(family: str, release: CondensedRelease, sessions: list[Session], seed: int) -> float:
+def accuracy(family: str, release: CondensedRelease, sessions: list[SiteRun], seed: int) -> float:
     torch.manual_seed(seed)
     graph = release.graph
     model = FAMILIES[family](graph.x.shape[1], len(release.card.classes))
@@ -124,9 +124,9 @@ def accuracy(family: str, release: CondensedRelease, sessions: list[Session], se
         kept = kept_preparation(session.site.state, release.teacher)
         assert kept is not None
         with torch.no_grad():
-            found = model(kept.x, session.graph.edge_index).argmax(1)
-        test = session.graph.test_mask
-        right += int((found == session.graph.y)[test].sum())
+            found = model(kept.x, session.data.graph.edge_index).argmax(1)
+        test = session.data.graph.test_mask
+        right += int((found == session.data.graph.y)[test].sum())
         tested += int(test.sum())
     return right / tested
 
@@ -135,7 +135,7 @@ def accuracy(family: str, release: CondensedRelease, sessions: list[Session], se
 def test_other_families_learn_as_much(bottleneck: str, shared_data: Path, tmp_path: Path) -> None:
     release = condensed(tmp_path / "run", shared_data / GRAPH, bottleneck)
     sessions = [
-        Session(Site(folder.name, folder, folder, tmp_path / "cache", "cpu"), release.config)
+        SiteRun(Site(folder.name, folder, folder, tmp_path / "cache", "cpu"), release.config)
         for folder in sorted((tmp_path / "run" / "sites").iterdir())
         if folder.is_dir()
     ]

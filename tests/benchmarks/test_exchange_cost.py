@@ -19,6 +19,7 @@ import pytest
 
 from fedtag.client.worker.handover import ask
 from fedtag.common.config import RunConfig
+from fedtag.common.wire.protocol import app_versions
 
 pytestmark = pytest.mark.benchmark
 
@@ -61,7 +62,7 @@ def one_message(node: dict[str, Any], run: dict[str, Any]) -> tuple[float, list[
 
 @pytest.mark.parametrize("method", ["fedavg", "dance"])
 def test_a_message_with_a_warm_worker(method: str, cora_texts: Path, tmp_path: Path) -> None:
-    run = RunConfig.from_flat({"method": method, "device": "cpu"}).to_flat()
+    run = {**app_versions(), **RunConfig.from_flat({"method": method, "device": "cpu"}).to_flat()}
     node = {"data": str(cora_texts), "workspace": str(tmp_path), "name": "site", "device": "cpu"}
     node["cache"] = os.environ["FEDTAG_CACHE"]
 

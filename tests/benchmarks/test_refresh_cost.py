@@ -15,13 +15,15 @@ import torch
 
 from fedtag.client.condense.core.of_round import core_of_round
 from fedtag.client.condense.core.prior import evidence_prior
-from fedtag.client.context.session import Session
 from fedtag.client.methods.dance.condensation import core_graph, forward, views
 from fedtag.client.methods.dance.evidence import select_evidence
 from fedtag.client.methods.dance.local_graph import local_graph
 from fedtag.client.run.simulated import simulate_sites
+from fedtag.client.run.site_run import SiteRun
 from fedtag.common.config import RunConfig
 from fedtag.common.methods.dance.model import initial_dance_model
+from fedtag.common.methods.dance.settings import DanceConfig
+from tests.exchanges import context_of
 
 pytestmark = pytest.mark.benchmark
 
@@ -76,9 +78,9 @@ def refresh(source: Path, out: Path) -> Refresh:
     }
     config = RunConfig.from_flat(flat)
     (site,) = simulate_sites(config, out / "sites")
-    session = Session(site, config)
-    graph = session.graph
-    local = local_graph(session, graph, session.adjacency)
+    session = SiteRun(site, config)
+    graph = session.data.graph
+    local = local_graph(session.data, context_of(session, 4))
     told = Refresh(graph.num_nodes, local.adjacency.edge_index.shape[1])
     start = time.process_time()
     assert local.bypass.shape[0] == local.second_neighbours.num_rows == local.neighbours.num_rows
@@ -86,7 +88,8 @@ def refresh(source: Path, out: Path) -> Refresh:
 
     model = initial_dance_model(config, graph.x.shape[1], graph.num_classes)
     passed = told.time("forward", lambda: forward(model, local))
-    core = told.time("core", lambda: core_of_round(session, passed.g, passed.logits, 4)).nodes
+    context, own = context_of(session, 4), config.own(DanceConfig)
+    core = told.time("core", lambda: core_of_round(session.data, context, own, passed.g, passed.logits)).nodes
     hops = told.time("neighbours", lambda: local.candidates(core, passed.difficulty))
     evidence = told.time(
         "evidence",

@@ -18,10 +18,10 @@ import pytest
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 from numpy.typing import NDArray
 
-from fedtag.client.context.session import Session
 from fedtag.client.data.text_graph import TEST, TRAIN, VAL, TextGraph, canonical_edges
 from fedtag.client.data.writing import write_folder
 from fedtag.client.run.simulated import simulate_sites
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.secure.phases import KEYS, PROTOCOL, SHARES
@@ -49,7 +49,7 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
 }
 
 
-class TimedSession(Session):
+class TimedSession(SiteRun):
     """A session that notes the CPU seconds of its answers, by round and phase."""
 
     def __init__(self, site: Site, config: RunConfig) -> None:
@@ -179,7 +179,7 @@ def federated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Federated]:
         )
         sessions = [TimedSession(site, config) for site in simulate_sites(config, place / name / "sites")]
         for session in sessions:
-            assert session.graph.num_nodes
+            assert session.data.graph.num_nodes
         seen = Federated()
         directory = RunDirectory(place / name / "run")
         grid = InProcessGrid(sessions, seen.note)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from fedtag.client.context.session import Session
 from fedtag.client.data.text_graph import TEST, TRAIN, VAL, TextGraph, canonical_edges
 from fedtag.client.data.writing import write_folder
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.secure.member import Member
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
@@ -337,7 +337,7 @@ def federate(tmp_path_factory: pytest.TempPathFactory) -> Federate:
         config = RunConfig.from_flat(without_foreign({**BASE, "clients": len(graphs), **changes, **more}))
         place = tmp_path_factory.mktemp("federation")
         sessions = [
-            Session(
+            SiteRun(
                 Site(
                     graph.name,
                     write_folder(graph, place / "data" / graph.name),

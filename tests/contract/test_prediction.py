@@ -35,7 +35,7 @@ def test_accuracies_are_those_of_the_run(finished: Finished, predicted: dict[str
     rows = [row for row in finished.clients if row["round"] == finished.summary.best_round]
     if not predicted:
         assert finished.config.method == "isolated"
-        with pytest.raises(RunError, match="released no model, as with the method isolated"):
+        with pytest.raises(RunError, match="released no model, as its method leaves"):
             predict(finished.path / "run", next(iter((finished.path / "data").iterdir())))
         return
     assert predicted.keys() == {row["client"] for row in rows}

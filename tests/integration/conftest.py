@@ -16,14 +16,15 @@ import pytest
 import torch
 from flwr.app import Error, Message
 
-from fedtag.client.context.session import Session
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.partition.louvain import by_communities
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
 from fedtag.client.run.simulated import simulate_sites
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
+from fedtag.common.config.run_config import without_foreign
 from fedtag.common.errors import QuorumError
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.roster import roster_entry
@@ -45,7 +46,7 @@ class Federated:
     config: RunConfig
     directory: RunDirectory
     sites: tuple[Site, ...]
-    sessions: tuple[Session, ...]
+    sessions: tuple[SiteRun, ...]
     parcels: tuple[Parcel, ...]
     summary: Summary
 
@@ -57,7 +58,7 @@ def federate(
     out: Path,
     settings: dict[str, object],
     sites: Sequence[Site] | None = None,
-    order: Callable[[tuple[Session, ...]], Sequence[Session]] = tuple,
+    order: Callable[[tuple[SiteRun, ...]], Sequence[SiteRun]] = tuple,
 ) -> Federated:
     """Run a federation in this process.
 
@@ -67,10 +68,10 @@ def federate(
         sites: already there; made from the settings where absent.
         order: in which the sites join.
     """
-    config = RunConfig.from_flat({"device": "cpu", "out": str(out), **settings})
+    config = RunConfig.from_flat(without_foreign({"device": "cpu", "out": str(out), **settings}))
     directory = RunDirectory(out)
     found = tuple(sites) if sites is not None else simulate_sites(config, out / "sites")
-    sessions = tuple(Session(site, config) for site in found)
+    sessions = tuple(SiteRun(site, config) for site in found)
     parcels: list[Parcel] = []
     grid = InProcessGrid(order(sessions), parcels.append)
     summary = Rounds(grid, config, directory, LineProgress()).run()
@@ -233,7 +234,7 @@ class MeddlingGrid(InProcessGrid):
 
     def __init__(
         self,
-        sessions: Sequence[Session],
+        sessions: Sequence[SiteRun],
         tell: Tell | None = None,
         answer: Answer | None = None,
         online: Online | None = None,
@@ -284,7 +285,7 @@ class Tried:
     """A run on tiny graphs, finished or stopped by `error`, with all that it left behind."""
 
     place: Path
-    sessions: Sequence[Session]
+    sessions: Sequence[SiteRun]
     rounds: Rounds
     grid: MeddlingGrid
     notes: Notes
@@ -357,7 +358,8 @@ class Tiny:
             tell, answer, online: see MeddlingGrid.
         """
         waiting = {} if patient else IMPATIENT
-        config = RunConfig.from_flat({**TINY, **waiting, "clients": clients, **(settings or {})})
+        flat = {**TINY, **waiting, "clients": clients, **(settings or {})}
+        config = RunConfig.from_flat(without_foreign(flat))
         place = place or self.new_place()
         roster = place / "roster.toml" if rosters else None
         sites = [
@@ -374,7 +376,7 @@ class Tiny:
         if roster is not None:
             entries = [roster_entry(site.name, Identity.at(site.keys).public) for site in sites]
             roster.write_text("\n".join(entries), encoding="utf-8")
-        sessions = [Session(site, config) for site in sites]
+        sessions = [SiteRun(site, config) for site in sites]
         grid, notes = MeddlingGrid(sessions, tell, answer, online), Notes()
         directory = RunDirectory(place / "run", resume=(place / "run").exists())
         rounds = Rounds(grid, config, directory, notes)

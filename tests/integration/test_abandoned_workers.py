@@ -13,18 +13,18 @@ from pathlib import Path
 COMPARISON = """
 import sys
 from fedtag.common.config import RunConfig
-from fedtag.comparison.execution import Note, Step
 from fedtag.comparison.matrix import Cell
+from fedtag.comparison.progress import Note, Step
 from fedtag.comparison.workers import Workers
 
-class Watch:
+class Reports:
     def begin(self, cell):
         pass
 
     def end(self, cell, error):
         print("ended", error, flush=True)
 
-    def tell(self, cell, said):
+    def report(self, cell, said):
         if isinstance(said, Step) and said.what == "rounds":
             (worker, _), = workers.busy.values()
             print("process", worker.process.pid, flush=True)
@@ -35,7 +35,7 @@ if __name__ == "__main__":
     settings = {"method": "fedavg", "data.source": source, "clients": 2, "data.partition": "random", "device": "cpu"}
     endless = {"train.epochs": 10**9, "exchange.first-deadline": 3600.0, "out": out}
     with Workers(2, debug=False) as workers:
-        workers.run([Cell("fedavg", "tiny", 0, RunConfig.from_flat({**settings, **endless}))], Watch())
+        workers.run([Cell("fedavg", "tiny", 0, RunConfig.from_flat({**settings, **endless}))], Reports())
 """
 
 
@@ -67,11 +67,11 @@ def test_workers_end_when_their_parent_is_killed(
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as comparison:
         assert comparison.stdout is not None
-        word, _, told = comparison.stdout.readline().strip().partition(" ")
+        word, _, printed = comparison.stdout.readline().strip().partition(" ")
         worker = None
         try:
-            assert word == "process", told
-            worker = int(told)
+            assert word == "process", printed
+            worker = int(printed)
             time.sleep(1)
             assert not ends_within(worker, 0.5)
             comparison.kill()

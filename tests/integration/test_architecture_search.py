@@ -99,7 +99,7 @@ def test_a_site_predicts_by_its_own_architecture_as_it_was_scored(tiny: Tiny, tm
             assert set(table["scoring"].to_pylist()) == {"own" if own else "shared"}
             rows = zip(*(table[key].to_pylist() for key in ("prediction", "label", "split")), strict=True)
             right[own] += sum(said == label for said, label, split in rows if split == "test")
-    nodes = sum(session.sizes["test_nodes"] for session in run.sessions)
+    nodes = sum(session.data.sizes["test_nodes"] for session in run.sessions)
     assert right[True] / nodes == pytest.approx(run.summary.test_accuracy)
     assert right[True] != right[False]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flwr.app import Message
 
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
 from fedtag.common.config import RunConfig
@@ -43,7 +43,7 @@ SETTINGS: dict[str, Any] = {
 class Grid(InProcessGrid):
     """Notes what the server gets."""
 
-    def __init__(self, sessions: list[Session]) -> None:
+    def __init__(self, sessions: list[SiteRun]) -> None:
         super().__init__(sessions)
         self.seen: list[Reply] = []
 
@@ -53,18 +53,18 @@ class Grid(InProcessGrid):
         return keys
 
 
-Train = Callable[..., tuple[Grid, list[Session]]]
+Train = Callable[..., tuple[Grid, list[SiteRun]]]
 
 
 @pytest.fixture
 def train(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Train:
     data = {name: write_feature_folder(tmp_path / "data" / name, 60, seed) for seed, name in enumerate(NAMES)}
 
-    def run(label: str, **changes: Any) -> tuple[Grid, list[Session]]:
+    def run(label: str, **changes: Any) -> tuple[Grid, list[SiteRun]]:
         config = RunConfig.from_flat({**SETTINGS, **changes, "out": str(tmp_path / label)})
         cache = tmp_path / "cache"
         sites = [Site(name, data[name], tmp_path / f"{label} {name}", cache, "cpu") for name in NAMES]
-        sessions = [Session(site, config) for site in sites]
+        sessions = [SiteRun(site, config) for site in sites]
         grid = Grid(sessions)
         Rounds(grid, config, RunDirectory(tmp_path / label), LineProgress()).run()
         return grid, sessions
@@ -72,7 +72,7 @@ def train(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Train:
     return run
 
 
-def prepared(grid: Grid, session: Session) -> dict[str, np.ndarray]:
+def prepared(grid: Grid, session: SiteRun) -> dict[str, np.ndarray]:
     """What a site has kept for the rounds of condensation."""
     folder = session.site.state / grid.seen[0].run
     (file,) = folder.glob("prepared-*.safetensors")
@@ -84,7 +84,7 @@ def prepared(grid: Grid, session: Session) -> dict[str, np.ndarray]:
 def test_transformed_features_take_the_place_of_the_given_ones_and_stay_at_the_site(train: Train) -> None:
     grid, sessions = train("run")
     for session in sessions:
-        z, x = prepared(grid, session)["x"], session.graph.x.numpy()
+        z, x = prepared(grid, session)["x"], session.data.graph.x.numpy()
         assert z.shape == x.shape
         assert np.isfinite(z).all()
         assert np.abs(z - x).mean() > 0.1
@@ -105,7 +105,7 @@ def test_it_is_the_same_in_every_run_of_a_seed_and_another_at_another(train: Tra
 def test_without_it_features_are_the_given_ones(train: Train) -> None:
     grid, sessions = train("off", **{"fedgc.bottleneck": False})
     for session in sessions:
-        np.testing.assert_array_equal(prepared(grid, session)["x"], session.graph.x.numpy())
+        np.testing.assert_array_equal(prepared(grid, session)["x"], session.data.graph.x.numpy())
 
 
 def test_it_needs_the_self_trained_model_and_no_pseudo_labels(train: Train) -> None:
@@ -113,5 +113,5 @@ def test_it_needs_the_self_trained_model_and_no_pseudo_labels(train: Train) -> N
     assert {reply.phase for reply in grid.seen if reply.round == 1} == {"train"}
     for session in sessions:
         kept = prepared(grid, session)
-        np.testing.assert_array_equal(kept["labelled"], session.graph.train_mask.numpy())
-        assert np.abs(kept["x"] - session.graph.x.numpy()).mean() > 0.1
+        np.testing.assert_array_equal(kept["labelled"], session.data.graph.train_mask.numpy())
+        assert np.abs(kept["x"] - session.data.graph.x.numpy()).mean() > 0.1

@@ -13,8 +13,8 @@ from flwr.app import Error, Message
 from safetensors.torch import load_file
 
 from fedtag.client.condense.synthetic.keeping import condensed_graph
-from fedtag.client.context.messages import Mailbox
-from fedtag.client.context.session import Session
+from fedtag.client.context.messages import Messages
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ProtocolError
@@ -23,11 +23,12 @@ from fedtag.common.models.parameters import fingerprint
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.letters import letter_stamp, opened_letter
 from fedtag.common.wire.codec import decode_instruction, decode_reply, encode
-from fedtag.common.wire.records import Instruction, Letter, Reply
+from fedtag.common.wire.records import Content, Instruction, Letter, Reply
 from fedtag.runs.grid import InProcessGrid
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.state.progress import LineProgress
 from fedtag.server.tracking.run_directory import RunDirectory
+from tests.exchanges import context_of
 
 ROUNDS = 4
 NAMES = ("a", "b", "c")
@@ -63,7 +64,7 @@ class Postman(InProcessGrid):
     """A server's grid that notes all it sees, can change what it relays, and loses a node for some exchanges."""
 
     def __init__(
-        self, sessions: Iterable[Session], relay: Relay | None = None, absent: frozenset[str] = frozenset()
+        self, sessions: Iterable[SiteRun], relay: Relay | None = None, absent: frozenset[str] = frozenset()
     ) -> None:
         super().__init__(list(sessions))
         self.relay = relay
@@ -99,10 +100,10 @@ class Neighbourhood:
         self.folder = folder
         self.data = {name: write(folder / "data" / name, 40, seed) for seed, name in enumerate(NAMES)}
 
-    def sessions(self, run: str, config: RunConfig) -> list[Session]:
+    def sessions(self, run: str, config: RunConfig) -> list[SiteRun]:
         cache = self.folder / "cache"
         places = {name: self.folder / run / "work" / name for name in NAMES}
-        return [Session(Site(name, self.data[name], places[name], cache, "cpu"), config) for name in NAMES]
+        return [SiteRun(Site(name, self.data[name], places[name], cache, "cpu"), config) for name in NAMES]
 
     def train(
         self,
@@ -111,7 +112,7 @@ class Neighbourhood:
         absent: frozenset[str] = frozenset(),
         dies_after: str | None = None,
         **changes: Any,
-    ) -> tuple[Postman, RunDirectory, list[Session]]:
+    ) -> tuple[Postman, RunDirectory, list[SiteRun]]:
         out = self.folder / run / "out"
         resume = out.exists()
         config = RunConfig.from_flat({**SETTINGS, **changes, "out": str(out), "resume": resume})
@@ -143,7 +144,7 @@ def test_the_server_sees_envelopes_that_it_cannot_open(neighbourhood: Neighbourh
     assert {letter.kind for letter in envelopes} == {PORTRAIT, NODES}
     # What nodes look like is in none of the bytes that the server gets: neither rows, nor single columns of them.
     for session in sessions:
-        rows = condensed_graph(session)[0].x
+        rows = condensed_graph(session.data, context_of(session, run=postman.seen[0].run))[0].x
         planted = [row.numpy().tobytes() for row in rows] + [rows[:, 0].numpy().tobytes()]
         for reply in postman.seen:
             told = [value.numpy().tobytes() for value in reply.content.tensors.values()]
@@ -165,8 +166,11 @@ def test_the_server_sees_envelopes_that_it_cannot_open(neighbourhood: Neighbourh
     rows = [json.loads(line) for line in (directory.path / "disclosures.jsonl").read_text().splitlines()]
     between = [row for row in rows if "server" not in (row["from"], row["to"])]
     assert {row["protected"] for row in between} == {"encrypted"}
+    cores = [
+        condensed_graph(session.data, context_of(session, run=postman.seen[0].run))[0] for session in sessions
+    ]
     shown = sum(row["count"] for row in between if row["kind"] == NODES)
-    assert shown == 2 * sum(condensed_graph(session)[0].num_nodes for session in sessions)
+    assert shown == 2 * sum(core.num_nodes for core in cores)
     assert sum(row["bytes"] for row in between) == sum(len(letter.body) for letter in envelopes)
 
 
@@ -233,8 +237,8 @@ def test_a_resumed_run_delivers_the_letters_that_waited(neighbourhood: Neighbour
     assert len(again.seen) < len(whole.seen)
 
 
-def test_a_phase_without_letters_has_no_mailbox(neighbourhood: Neighbourhood) -> None:
+def test_a_phase_without_letters_opens_none(neighbourhood: Neighbourhood) -> None:
     _, _, sessions = neighbourhood.train("alone", **{"fedc4.exchange": "off"})
     assert not any(session.site.letters.exists() for session in sessions)
     with pytest.raises(ProtocolError, match="table of their keys"):
-        Mailbox(sessions[0].site, Instruction("run", 1, 1, "train", sessions[0]._current().content), 1e6)
+        Messages(sessions[0].site, Instruction("run", 1, 1, "train", Content()), 1e6)

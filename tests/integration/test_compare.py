@@ -19,13 +19,14 @@ from typer.testing import CliRunner
 
 from fedtag.client.context.session import FOLDER_FEATURES
 from fedtag.common.errors import RunError
-from fedtag.comparison.execution import ROUNDS, Note, State, Step, run_cell, state_of
+from fedtag.comparison.execution import State, run_cell, state_of
 from fedtag.comparison.matrix import Cell, matrix_of
-from fedtag.comparison.progress import CellWatch
+from fedtag.comparison.progress import ROUNDS, Note, Step
 from fedtag.comparison.request import requested
 from fedtag.comparison.study import STUDIES, read_study
 from fedtag.comparison.workers import Workers, run_here
 from fedtag.deploy.cli import app
+from fedtag.deploy.terminal.cell_bars import CellBars
 from fedtag.server.tracking.run_directory import RunDirectory
 from tests.unit.client.text.conftest import save_tiny_model
 
@@ -60,7 +61,7 @@ def fedtag(
 
 
 class Record:
-    """A watch that remembers what happened; `react` is called with everything that a cell says."""
+    """Progress that remembers what happened; `react` is called with everything that a cell reports."""
 
     def __init__(self, react: Callable[[Cell, Step | Note], None] = lambda cell, said: None) -> None:
         self.events: list[tuple[str, int]] = []
@@ -70,7 +71,7 @@ class Record:
     def begin(self, cell: Cell) -> None:
         self.events.append(("begin", cell.seed))
 
-    def tell(self, cell: Cell, said: Step | Note) -> None:
+    def report(self, cell: Cell, said: Step | Note) -> None:
         if isinstance(said, Step) and said.what == ROUNDS:
             self.events.append((f"round {said.done}", cell.seed))
         self.react(cell, said)
@@ -230,11 +231,11 @@ def test_data_that_change_while_runs_go_on_give_no_table(
 ) -> None:
     edges = tmp_path / "site-a" / "edges.csv"
 
-    def change(watch: CellWatch, cell: Cell, said: Step | Note) -> None:
+    def change(bars: CellBars, cell: Cell, said: Step | Note) -> None:
         if cell.row == "isolated":
             edges.write_bytes(edges.read_bytes() + b"0,1\n")
 
-    monkeypatch.setattr(CellWatch, "tell", change)
+    monkeypatch.setattr(CellBars, "report", change)
     refused = fedtag("compare", *SMALL, "--rounds", 1, "--seeds", "0,", "--out", "one")
     assert refused.exit_code == 1
     assert "the data site-a changed since" in refused.stderr

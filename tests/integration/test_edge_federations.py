@@ -61,9 +61,11 @@ def assert_sound(run: Federated) -> None:
         for folder in (site.evidence, site.evidence / "core"):
             for number in available_rounds(folder):
                 packs = read_packs(folder / f"round-{number:04d}.jsonl")
-                data = session.data
+                data = session.data.text_graph
                 assert verify(packs, data.node_ids, data.texts, budgets, dance.chunk_budget).violations == ()
-        assert [pack.node for pack in released_packs(run)[site.name]] == list(session.data.node_ids)
+        assert [pack.node for pack in released_packs(run)[site.name]] == list(
+            session.data.text_graph.node_ids
+        )
 
 
 def test_empty_long_and_right_to_left_texts(
@@ -76,17 +78,17 @@ def test_empty_long_and_right_to_left_texts(
     run = run_federation(tmp_path / "run", settings(plain, mixed))
     assert_sound(run)
     session = run.sessions[1]
-    assert int(session.bank.ptr[1]) >= 10
+    assert int(session.data.bank.ptr[1]) >= 10
     packs = released_packs(run)["mixed"]
-    texts = dict(zip(session.data.node_ids, session.data.texts, strict=True))
+    texts = dict(zip(session.data.text_graph.node_ids, session.data.text_graph.texts, strict=True))
     quoted = [
         (chunk.node, texts[chunk.node][chunk.start : chunk.end]) for pack in packs for chunk in pack.chunks
     ]
     # Offsets count characters in every script: chunks rejoin to the words of the text, and quotes are chunks.
-    for row in range(session.bank.num_nodes):
-        text, node = session.data.texts[row], session.data.node_ids[row]
-        places = range(int(session.bank.ptr[row]), int(session.bank.ptr[row + 1]))
-        chunks = [text[int(session.bank.start[r]) : int(session.bank.end[r])] for r in places]
+    for row in range(session.data.bank.num_nodes):
+        text, node = session.data.text_graph.texts[row], session.data.text_graph.node_ids[row]
+        places = range(int(session.data.bank.ptr[row]), int(session.data.bank.ptr[row + 1]))
+        chunks = [text[int(session.data.bank.start[r]) : int(session.data.bank.end[r])] for r in places]
         assert "".join("".join(chunks).split()) == "".join(text.split())
         assert {quote for owner, quote in quoted if owner == node} <= set(chunks)
     assert not any(chunk.node in ("mixed-1", "mixed-4", "mixed-9") for pack in packs for chunk in pack.chunks)

@@ -60,7 +60,7 @@ def test_packs_exist_for_each_round_and_each_node(dance_run: Federated) -> None:
         assert available_rounds(site.evidence / "core") == (1, 2, 3, 4)
         for number in range(1, 5):
             core = packs_of(site, "core", number)
-            assert len(core) == int(np.ceil(dance_run.config.ratio * session.graph.num_nodes - 1e-9))
+            assert len(core) == int(np.ceil(dance_run.config.ratio * session.data.graph.num_nodes - 1e-9))
             assert {pack.kind for pack in core} == {"core"}
             assert {pack.round for pack in core} == {number}
 
@@ -157,9 +157,9 @@ def test_packs_hold_the_prediction_of_the_released_model(dance_run: Federated) -
     by_client = {row.client: row for row in rows}
     for site, session in zip(dance_run.sites, dance_run.sessions, strict=True):
         packs = packs_of(site, "scored", card["round"])
-        labels = [session.data.classes[label] for label in session.data.labels]
+        labels = [session.data.text_graph.classes[label] for label in session.data.text_graph.labels]
         assert [pack.label for pack in packs] == labels
-        test = session.graph.test_mask.tolist()
+        test = session.data.graph.test_mask.tolist()
         right = [pack.prediction == pack.label for pack, counted in zip(packs, test, strict=True) if counted]
         expected = by_client[site.name].scores["test_accuracy_evidence"]
         assert sum(right) / len(right) == pytest.approx(expected, abs=1e-9)

@@ -54,12 +54,12 @@ def test_a_core_is_exported_checked_and_trained_on(
     assert f"{len(packs)} nodes, {len(graph.edges)} edges" in " ".join(said.split())
     assert graph.node_ids == tuple(pack.node for pack in packs)
     assert set(graph.split.tolist()) <= {TRAIN, NONE}
-    own = {node: row for row, node in enumerate(session.data.node_ids)}
+    own = {node: row for row, node in enumerate(session.data.text_graph.node_ids)}
     for node, label, split in zip(graph.node_ids, graph.labels, graph.split, strict=True):
-        trained = session.data.split[own[node]] == TRAIN
+        trained = session.data.text_graph.split[own[node]] == TRAIN
         assert (split == TRAIN) == trained
-        assert label == (session.data.labels[own[node]] if trained else -1)
-    texts = dict(zip(session.data.node_ids, session.data.texts, strict=True))
+        assert label == (session.data.text_graph.labels[own[node]] if trained else -1)
+    texts = dict(zip(session.data.text_graph.node_ids, session.data.text_graph.texts, strict=True))
     for text, pack in zip(graph.texts, packs, strict=True):
         assert text == "\n\n".join(texts[chunk.node][chunk.start : chunk.end] for chunk in pack.chunks)
     wanted = read_links(core, number, len(packs))

@@ -15,7 +15,6 @@ import torch
 from click.testing import Result
 from typer.testing import CliRunner
 
-from fedtag.client.context.session import Session
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
@@ -30,6 +29,7 @@ from fedtag.client.methods.dance.measurement import chosen_targets, measure
 from fedtag.client.methods.dance.method import evidence_logits
 from fedtag.client.methods.dance.rankings import rankings
 from fedtag.client.prediction.outcome import ReleasedModel
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
@@ -37,6 +37,7 @@ from fedtag.common.methods.dance.model import DanceModel, initial_dance_model
 from fedtag.common.models.parameters import load_parameters, parameters_of
 from fedtag.deploy.cli import app
 from fedtag.server.tracking.release import read_release
+from tests.exchanges import context_of
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Federated
@@ -48,22 +49,23 @@ Spans = dict[str, set[tuple[int, int]]]
 class Opened:
     """A site of a run with its released model and its packs."""
 
-    session: Session
+    session: SiteRun
     model: DanceModel
     local: LocalGraph
     round: int
 
 
 def opened(run: Federated, position: int, folder: Path | None = None, cache: Path | None = None) -> Opened:
-    """A site in a fresh session, with its own folder or an edited one."""
+    """A site opened anew, with its own folder or an edited one."""
     site = run.sites[position]
     release = read_release(run.directory)
     place = Site(site.name, folder or site.folder, site.workspace, cache or site.cache, "cpu")
-    session = Session(place, release.config)
-    graph = session.graph
+    session = SiteRun(place, release.config)
+    graph = session.data.graph
+    local = local_graph(session.data, context_of(session))
     model = initial_dance_model(release.config, graph.x.shape[1], graph.num_classes)
     load_parameters(model, release.parameters)
-    return Opened(session, model, local_graph(session, graph, session.adjacency), release.card.round)
+    return Opened(session, model, local, release.card.round)
 
 
 def cut(text: str, spans: set[tuple[int, int]]) -> str:
@@ -91,10 +93,10 @@ def flat(value: object, path: str = "") -> dict[str, object]:
 def test_masking_is_as_if_the_folder_had_been_edited(
     dance_run: Federated, tmp_path: Path, position: int
 ) -> None:
-    """The oracle writes edited texts to a folder that a fresh session reads with an empty cache."""
+    """The oracle writes edited texts to a folder that a fresh site reads with an empty cache."""
     site = opened(dance_run, position)
     session, model, local = site.session, site.model, site.local
-    data, bank = session.data, session.bank
+    data, bank = session.data.text_graph, session.data.bank
     packs = read_packs(session.site.evidence / f"round-{site.round:04d}.jsonl")
     target = next(row for row, pack in enumerate(packs) if len(pack.chunks) == 4 and row % 7 == 3)
     pack = packs[target]
@@ -132,7 +134,7 @@ def test_masking_is_as_if_the_folder_had_been_edited(
         (chunk.start, chunk.end) for chunk in pack.chunks
     ]
     assert set(ranked.neighbourhoods[0]) == near
-    masked = MaskedTexts(session, local)
+    masked = MaskedTexts(local, session.data, context_of(session))
     masks = {action: masked.masks(action, order, ranked.neighbourhoods[0]) for action in texts}  # type: ignore[arg-type]
     for left, _ in masks.values():
         masked.request(left)
@@ -150,7 +152,7 @@ def test_masking_is_as_if_the_folder_had_been_edited(
         torch.testing.assert_close(said, expected, atol=2e-4, rtol=1e-4)
         different.append(float((expected - full).abs().max()))
     assert min(different) > 1e-2
-    assert fresh.session.encoded["chunks"] > 0
+    assert fresh.session.data.encoded["chunks"] > 0
 
 
 SENTENCES = (
@@ -167,7 +169,7 @@ CLASS_SENTENCES = (
 
 
 @pytest.fixture
-def planted(tmp_path: Path) -> Session:
+def planted(tmp_path: Path) -> SiteRun:
     """Triangles of one class; each node has five chunks, one of which says the class; no bypass."""
     rng = np.random.default_rng(0)
     count = 48
@@ -190,13 +192,13 @@ def planted(tmp_path: Path) -> Session:
     )
     folder = write_folder(graph, tmp_path / "planted")
     config = RunConfig.from_flat({"method": "dance", "text.chunk-tokens": 20, "dance.propagated": 0})
-    return Session(Site("planted", folder, tmp_path / "work", tmp_path / "cache", "cpu"), config)
+    return SiteRun(Site("planted", folder, tmp_path / "work", tmp_path / "cache", "cpu"), config)
 
 
-def reading_model(session: Session) -> DanceModel:
+def reading_model(session: SiteRun) -> DanceModel:
     """Selects sentences that speak of a class, and tells the classes by the selected text alone."""
-    config, data, bank = session.config, session.data, session.bank
-    model = initial_dance_model(config, session.graph.x.shape[1], 2)
+    config, data, bank = session.config, session.data.text_graph, session.data.bank
+    model = initial_dance_model(config, session.data.graph.x.shape[1], 2)
     spans = [
         data.texts[node][start:end]
         for node, start, end in zip(
@@ -222,14 +224,14 @@ def reading_model(session: Session) -> DanceModel:
     return model
 
 
-def test_planted_evidence_is_found_necessary(planted: Session) -> None:
-    assert np.diff(planted.bank.ptr).tolist() == [5] * 48
+def test_planted_evidence_is_found_necessary(planted: SiteRun) -> None:
+    assert np.diff(planted.data.bank.ptr).tolist() == [5] * 48
     model = reading_model(planted)
-    targets = chosen_targets(planted, 12, 0)
+    targets = chosen_targets(planted.data, 12, 0)
     assert len(targets) == 12
     assert (np.array(targets) % 3 == 2).all()
     released = ReleasedModel(parameters_of(model), 1, "evidence")
-    measured = measure(planted, released, targets, 0)
+    measured = measure(released, targets, 0, planted.data, context_of(planted))
     assert measured.without_bypass is None
     report = faithfulness_report(measured.outcomes, 0)
     assert report["accuracy"]["full"] == 1.0
@@ -247,12 +249,12 @@ def test_a_site_with_features_has_no_text_to_mask(
     tmp_path: Path, write_feature_folder: Callable[..., Path]
 ) -> None:
     site = Site("s", write_feature_folder(tmp_path / "s"), tmp_path / "w", tmp_path / "c", "cpu")
-    session = Session(site, RunConfig.from_flat({"method": "dance"}))
-    local = local_graph(session, session.graph, session.adjacency)
+    session = SiteRun(site, RunConfig.from_flat({"method": "dance"}))
+    local = local_graph(session.data, context_of(session))
     with pytest.raises(
         ConfigError, match=r"s brings features.npy .* measure faithfulness on a site without it"
     ):
-        MaskedTexts(session, local)
+        MaskedTexts(local, session.data, context_of(session))
 
 
 @pytest.fixture

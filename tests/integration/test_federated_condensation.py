@@ -15,12 +15,12 @@ import torch
 from typer.testing import CliRunner
 
 from fedtag.client.condense.synthetic.leak import leak
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.common.errors import ConfigError, RunError
 from fedtag.common.wire.records import Instruction
 from fedtag.deploy.cli import app
 from fedtag.server.methods.fedgc.condensation import taught
-from fedtag.server.tracking.condensed_release import FILE, read_condensed
+from fedtag.server.methods.fedgc.release import FILE, read_condensed
 from fedtag.server.tracking.release import read_release
 from fedtag.server.tracking.run_directory import RunDirectory
 
@@ -255,18 +255,18 @@ def test_a_client_that_lost_its_preparation_gets_the_model_again(tiny: Tiny) -> 
                 path.unlink()
         # In a deployment every message may find a new process, which knows nothing but what is on disk.
         for session in sessions:
-            session._kept.clear()
+            session.data._cached.clear()
         return told
 
-    sessions: list[Session] = []
-    begin = Session.__init__
+    sessions: list[SiteRun] = []
+    begin = SiteRun.__init__
 
-    def noted(session: Session, *rest: Any, **more: Any) -> None:
+    def noted(session: SiteRun, *rest: Any, **more: Any) -> None:
         begin(session, *rest, **more)
         sessions.append(session)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Session, "__init__", noted)
+        patch.setattr(SiteRun, "__init__", noted)
         run = tiny({**SETTINGS, "exchange.retries": 0}, place=place, tell=lose)
     failed = [(row["round"], row["client"]) for row in run.lines("clients") if row["failed"]]
     assert failed[0] == (3, "site-2")
@@ -279,7 +279,7 @@ def test_a_client_that_lost_its_preparation_gets_the_model_again(tiny: Tiny) -> 
 def test_no_condensed_node_is_a_real_one(once: Callable[..., Tried]) -> None:
     run = once()
     released = read_condensed(run.place / "run")
-    real = torch.cat([session.graph.x for session in run.sessions])
+    real = torch.cat([session.data.graph.x for session in run.sessions])
     assert leak(released.graph.x, real).copied == 0
     assert not released.graph.copies
 
@@ -292,7 +292,7 @@ def test_the_released_graph_is_that_of_the_released_model(once: Callable[..., Tr
     assert card.round == run.summary.best_round
     assert card.rounds == card.round - 2
     assert card.ratio == run.rounds.config.ratio
-    nodes = sum(session.graph.num_nodes for session in run.sessions)
+    nodes = sum(session.data.graph.num_nodes for session in run.sessions)
     assert released.graph.num_nodes == math.ceil(0.2 * nodes)
     model = read_release(RunDirectory.open_release(run.place / "run")).parameters
     again = taught(released.graph, 3, run.rounds.config).state_dict()

@@ -13,7 +13,7 @@ import pytest
 import torch
 from flwr.app import Error, Message
 
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.models.parameters import fingerprint
@@ -49,7 +49,7 @@ Attack = Callable[[list[Message], Message], Message | None]
 class HostileGrid(InProcessGrid):
     """A grid in which one node sends what an attack makes of its honest replies, the last of them being due."""
 
-    def __init__(self, sessions: Sequence[Session], attack: Attack | None, first: int) -> None:
+    def __init__(self, sessions: Sequence[SiteRun], attack: Attack | None, first: int) -> None:
         super().__init__(sessions)
         self.attack = attack
         self.first = first
@@ -193,7 +193,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable
         config = RunConfig.from_flat({**SETTINGS, "method": "fedavg", "clients": clients, **settings})
         work = tmp_path_factory.mktemp("run")
         sessions = [
-            Session(Site(folder.name, folder, work / folder.name, work / "cache", "cpu"), config)
+            SiteRun(Site(folder.name, folder, work / folder.name, work / "cache", "cpu"), config)
             for folder in folders[:clients]
         ]
         rounds = Rounds(

@@ -16,10 +16,10 @@ import torch
 from flwr.app import Error, Message
 from typer.testing import CliRunner
 
-from fedtag.client.context.session import Session
 from fedtag.client.data.sites import site_graphs
 from fedtag.client.data.text_graph import TextGraph, canonical_edges
 from fedtag.client.data.writing import write_folder
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
 from fedtag.common.config import RunConfig
@@ -65,7 +65,7 @@ class Killed(BaseException):
 class Grid(InProcessGrid):
     """Notes what the server gets, loses nodes in some phases, lets a node send something else, or dies."""
 
-    def __init__(self, sessions: Iterable[Session], absent: frozenset[str], spoil: Callable[[Reply], Reply]):
+    def __init__(self, sessions: Iterable[SiteRun], absent: frozenset[str], spoil: Callable[[Reply], Reply]):
         super().__init__(list(sessions))
         self.absent = absent
         self.spoil = spoil
@@ -100,7 +100,7 @@ class Run:
 
     grid: Grid
     directory: RunDirectory
-    sessions: list[Session]
+    sessions: list[SiteRun]
 
     def features(self) -> dict[str, np.ndarray]:
         run = self.grid.seen[0].run
@@ -164,7 +164,7 @@ class World:
         places = self.folder / name / "work"
         cache = self.folder / "cache"
         sessions = [
-            Session(Site(site, data, places / site, cache, "cpu"), config)
+            SiteRun(Site(site, data, places / site, cache, "cpu"), config)
             for site, data in self.sites.items()
         ]
         grid = Grid(sessions, absent, spoil)
@@ -265,7 +265,7 @@ def test_the_server_sees_nothing_that_it_can_read(world: World, runs: dict[str, 
     run = run_of(world, runs, way)
     planted = []
     for session in run.sessions:
-        x = session.graph.x.numpy()
+        x = session.data.graph.x.numpy()
         for values in (*x, *x.T, *run.features()[session.site.name]):
             whole = np.rint(values.astype(float) * 2.0**40).astype("<i8")
             planted += [values.astype("<f4").tobytes(), values.astype("<f8").tobytes(), whole.tobytes()]
@@ -445,7 +445,7 @@ def test_a_site_predicts_with_what_others_added_to_its_features(
 
     workspaces = {session.site.name: session.site.workspace for session in run.sessions}
     found = sum(right(name, "--workspace", workspaces[name]) for name in world.sites)
-    tested = sum(session.sizes["test_nodes"] for session in run.sessions)
+    tested = sum(session.data.sizes["test_nodes"] for session in run.sessions)
     assert found / tested == pytest.approx(json.loads((out / "summary.json").read_text())["test_accuracy"])
     first = next(iter(world.sites))
     for name, workspace, said in (

@@ -12,18 +12,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from fedtag.client.context.session import Session
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.methods.fedavg import METHOD
+from fedtag.client.parts.neighbour_generator.method import mended_by
 from fedtag.client.parts.neighbour_generator.training import fresh_generator, generator_of_its_own
 from fedtag.client.run.simulated import simulate_sites
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
-from fedtag.client.train.classifier import fresh_backbone
+from fedtag.client.site.state import newest_kept
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import RunError
 from fedtag.common.models.parameters import fingerprint, load_parameters
 from fedtag.common.wire.records import Content, Instruction, Reply
 from fedtag.runs.prediction import predict
 from fedtag.server.strategies.accounting import spent
+from tests.exchanges import context_of
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Tiny, Tried
@@ -108,49 +113,56 @@ def test_training_is_federated_averaging_of_the_generator(tiny: Tiny) -> None:
         for name in trained
     }
     assert max(float(value.abs().max()) for value in mean.values()) > 1e-3
-    for name, value in fresh_generator(run.sessions[0]).state_dict().items():
+    for name, value in (
+        fresh_generator(run.sessions[0].data, context_of(run.sessions[0])).state_dict().items()
+    ):
         torch.testing.assert_close(trained[name], value + mean[name])
+
+
+def kept_generator(session: SiteRun) -> dict[str, Tensor]:
+    """What the site has kept of its one run."""
+    kept = newest_kept(session.site.state, "generator")
+    assert kept is not None
+    return dict(kept.tensors)
+
+
+def mended(session: SiteRun) -> SiteData:
+    """The data that the method was handed."""
+    return mended_by(kept_generator(session), session.data, context_of(session))
 
 
 def test_generated_neighbours_count_nowhere(plain: Tried) -> None:
     for session in plain.sessions:
-        own, graph = session.local_graph.num_nodes, session.graph
+        own, graph = session.data.graph.num_nodes, mended(session).graph
         assert graph.num_nodes > own
         assert graph.num_nodes <= own * 3
-        assert session.sizes["nodes"] == own == session.data.num_nodes
+        assert session.data.sizes["nodes"] == own == session.data.text_graph.num_nodes
     rows = [row for row in plain.lines("clients") if row["round"] == 3]
-    assert [row["nodes"] for row in rows] == [s.data.num_nodes for s in plain.sessions]
+    assert [row["nodes"] for row in rows] == [s.data.text_graph.num_nodes for s in plain.sessions]
     for session, row in zip(plain.sessions, rows, strict=True):
-        model = fresh_backbone(session)
+        model = METHOD.model(session.data, context_of(session))
         load_parameters(model, section(plain, "model"))
-        graph = session.graph
+        graph = mended(session).graph
         logits = model(graph.x, graph.adjacency())
         tests = graph.test_mask.nonzero().flatten()
-        assert int(tests.max()) < session.data.num_nodes
+        assert int(tests.max()) < session.data.text_graph.num_nodes
         right = (logits.argmax(1)[tests] == graph.y[tests]).double().mean()
         assert row["test_accuracy"] == pytest.approx(float(right))
 
 
-def test_a_session_that_starts_anew_mends_the_same_graph(plain: Tried) -> None:
+def test_a_site_that_starts_anew_mends_the_same_graph(plain: Tried) -> None:
     generator = section(plain, "generator")
     for session in plain.sessions:
-        again = Session(session.site, session.config)
-        again.generator = generator
-        assert torch.equal(again.graph.x, session.graph.x)
-        assert torch.equal(again.graph.edge_index, session.graph.edge_index)
-        renamed = Session(
+        first, again = mended(session), mended_by(generator, session.data, context_of(session))
+        assert torch.equal(again.graph.x, first.graph.x)
+        assert torch.equal(again.graph.edge_index, first.graph.edge_index)
+        renamed = SiteRun(
             Site("other", session.site.folder, session.site.workspace, session.site.cache, "cpu"),
             session.config,
         )
-        renamed.generator = generator
-        own = session.local_graph.num_nodes
-        assert not torch.equal(renamed.graph.x[own:], session.graph.x[own:])
-
-
-def test_no_graph_without_its_generator(plain: Tried) -> None:
-    session = Session(plain.sessions[0].site, plain.sessions[0].config)
-    with pytest.raises(RunError, match="needed before its generator of neighbours"):
-        _ = session.graph
+        other = mended_by(generator, renamed.data, context_of(renamed))
+        own = session.data.graph.num_nodes
+        assert not torch.equal(other.graph.x[own:], first.graph.x[own:])
 
 
 def test_the_same_seed_gives_the_same_run(tiny: Tiny, plain: Tried) -> None:
@@ -172,8 +184,9 @@ def test_labels_do_not_move_the_generator(tmp_path: Path, write_feature_folder: 
                     break
         table.write_text("\n".join(lines) + "\n")
         config = RunConfig.from_flat({**MENDED, "model.hidden": 8})
-        session = Session(Site("site", folder, tmp_path / "work" / name, tmp_path / "cache", "cpu"), config)
-        made.append((fingerprint(generator_of_its_own(session)), session.data.labels))
+        session = SiteRun(Site("site", folder, tmp_path / "work" / name, tmp_path / "cache", "cpu"), config)
+        generator = generator_of_its_own(session.data, context_of(session))
+        made.append((fingerprint(generator), session.data.text_graph.labels))
     assert made[0][0] == made[1][0]
     assert not np.array_equal(made[0][1], made[1][1])
 
@@ -214,10 +227,10 @@ def test_a_run_that_stops_in_its_preparation_goes_on_with_the_next_step(tiny: Ti
 def test_a_site_that_lost_its_state_is_told_what_to_do(plain: Tried, tmp_path: Path) -> None:
     last = next(one for one in plain.crossed if one.told.phase == "train" and one.told.round == 3)
     session = plain.sessions[0]
-    assert Session(session.site, session.config).respond(last.told).content.section("update")
+    assert SiteRun(session.site, session.config).respond(last.told).content.section("update")
     emptied = Site("site-0", session.site.folder, tmp_path / "work", session.site.cache, "cpu")
     with pytest.raises(RunError, match=r"no longer holds the generator .* restart the site's SuperNode"):
-        Session(emptied, session.config).respond(last.told)
+        SiteRun(emptied, session.config).respond(last.told)
 
 
 def test_secure_aggregation_learns_the_same_generator_and_model(tiny: Tiny, plain: Tried) -> None:
@@ -245,7 +258,7 @@ def test_a_client_without_training_nodes_is_mended_all_the_same(tiny: Tiny) -> N
     assert all(
         not reply.content.section("update") for reply in run.replies("generate") if reply.client == "site-1"
     )
-    assert run.sessions[1].graph.num_nodes > run.sessions[1].local_graph.num_nodes
+    assert mended(run.sessions[1]).graph.num_nodes > run.sessions[1].data.graph.num_nodes
 
 
 @pytest.fixture
@@ -286,17 +299,18 @@ def test_one_node_and_no_edges_give_no_nan(
     for line in (run.directory.path / "metrics.jsonl").read_text().splitlines():
         assert all(math.isfinite(value) for value in json.loads(line).values() if isinstance(value, float))
     for session in run.sessions:
-        assert bool(session.graph.x.isfinite().all())
-        assert bool(session.adjacency.weight.isfinite().all())
+        data = mended(session)
+        assert bool(data.graph.x.isfinite().all())
+        assert bool(data.adjacency.weight.isfinite().all())
 
 
 def test_isolated_clients_train_generators_of_their_own(tiny: Tiny) -> None:
     run = tiny({**MENDED, "method": "isolated"})
     assert run.phases == ["train"] * 3 + ["close"]
     assert not any(reply.content.section("update") for reply in run.replies())
-    made = {fingerprint(session.generator or {}) for session in run.sessions}
+    made = {fingerprint(kept_generator(session)) for session in run.sessions}
     assert len(made) == 3
-    assert all(session.graph.num_nodes > session.local_graph.num_nodes for session in run.sessions)
+    assert all(mended(session).graph.num_nodes > session.data.graph.num_nodes for session in run.sessions)
 
 
 def test_a_released_model_predicts_with_its_generator_on_any_folder(plain: Tried, tmp_path: Path) -> None:
@@ -306,13 +320,13 @@ def test_a_released_model_predicts_with_its_generator_on_any_folder(plain: Tried
     for name in ("model.safetensors", "model.json"):
         shutil.copy(plain.place / "run" / name, released)
     card = json.loads((released / "model.json").read_text())
-    assert card["train"] == {"neighbour-generator": True, "generator-most": 2, "inductive": False}
+    assert (card["parts"], card["neighbour-generator"]["most"]) == ("neighbour-generator", 2)
     assert plain.summary is not None
     rows = {row["client"]: row for row in plain.lines("clients") if row["round"] == plain.summary.best_round}
     for session in plain.sessions:
         name = session.site.name
         made = predict(released, session.site.folder, name=name, cache=tmp_path / "cache")
-        assert made.prediction.logits.shape[0] == session.data.num_nodes
+        assert made.prediction.logits.shape[0] == session.data.text_graph.num_nodes
         right = made.classes == made.data.labels
         assert right[made.data.split == 3].mean() == pytest.approx(rows[name]["test_accuracy"])
 
@@ -331,12 +345,13 @@ def test_a_partition_with_overlap_is_mended_too(
         }
     )
     for site in simulate_sites(config, tmp_path / "sites"):
-        session = Session(site, config)
-        copies = session.data.labels < 0
+        session = SiteRun(site, config)
+        copies = session.data.text_graph.labels < 0
         assert 0 < copies.sum() == round(0.3 * (~copies).sum())
-        session.generator = generator_of_its_own(session)
-        graph, own = session.graph, session.local_graph.num_nodes
-        assert own == session.data.num_nodes < graph.num_nodes
+        context = context_of(session)
+        graph = mended_by(generator_of_its_own(session.data, context), session.data, context).graph
+        own = session.data.graph.num_nodes
+        assert own == session.data.text_graph.num_nodes < graph.num_nodes
         assert bool(graph.x.isfinite().all())
 
 

@@ -211,7 +211,7 @@ def test_a_plain_model_has_no_evidence(feature_runs: dict[str, Path], tmp_path: 
 def test_isolated_releases_nothing(feature_runs: dict[str, Path], tmp_path: Path) -> None:
     told = refused(feature_runs["isolated"], feature_runs["data"], tmp_path / "p.parquet", 1)
     assert "released no model" in told
-    assert "use a run of fedavg, centralised or dance" in told
+    assert "use a run of centralised, da_dfgas, dance, fedavg" in told
 
 
 def test_features_and_encoders_are_not_confused(

@@ -21,7 +21,7 @@ from fedtag.client.data.shadow_nodes import shadow_half
 from fedtag.client.data.writing import write_folder
 from fedtag.client.methods.fedgc.preparation import kept_preparation
 from fedtag.deploy.cli import app
-from fedtag.server.tracking.condensed_release import FILE, digest, read_condensed
+from fedtag.server.methods.fedgc.release import FILE, digest, read_condensed
 from fedtag.server.tracking.run_directory import RunDirectory
 
 ATTACKS = {"confidence", "entropy", "modified entropy", "shadow model"}

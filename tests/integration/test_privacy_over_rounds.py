@@ -20,9 +20,9 @@ from fedtag.client.data.folder import read_folder
 from fedtag.client.data.writing import write_folder
 from fedtag.common.errors import ConfigError, RunError
 from fedtag.deploy.terminal.privacy_table import show_audit
+from fedtag.server.methods.fedgc.release import read_condensed
+from fedtag.server.methods.fedgc.states import FOLDER, EarlierState, read_states
 from fedtag.server.report.page import write_report
-from fedtag.server.tracking.condensed_release import read_condensed
-from fedtag.server.tracking.earlier_states import FOLDER, EarlierState, read_states
 from fedtag.server.tracking.run_directory import RunDirectory
 from tests.integration.conftest import Federated, federate
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from flwr.app import Message
 
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.wire.codec import decode_reply
@@ -45,7 +45,7 @@ CASES: dict[str, dict[str, object]] = {
 class TwiceGrid(InProcessGrid):
     """Hands over each message `times`; the last reply that is no refusal counts."""
 
-    def __init__(self, sessions: list[Session], times: int) -> None:
+    def __init__(self, sessions: list[SiteRun], times: int) -> None:
         super().__init__(sessions)
         self.times = times
         self.pairs: list[tuple[Reply, Reply]] = []
@@ -78,7 +78,7 @@ def run(
         work = tmp_path_factory.mktemp("run")
         config = RunConfig.from_flat({**SETTINGS, **settings})
         own = [Site(one.name, one, work / one.name, work / "cache", "cpu") for one in folders]
-        grid = TwiceGrid([Session(site, config) for site in own], times)
+        grid = TwiceGrid([SiteRun(site, config) for site in own], times)
         directory = RunDirectory(work / "run")
         with pytest.MonkeyPatch.context() as patch:
             # The report has tests of its own and takes longer than a run of this size.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from flwr.app import Message
 
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.models.parameters import fingerprint
@@ -35,7 +35,7 @@ SETTINGS: dict[str, object] = {
 class RestartedGrid(InProcessGrid):
     """From round 2 on, the site of the node 3 answers as node 9, and node 3 is silent."""
 
-    def __init__(self, sessions: list[Session], restarted: bool) -> None:
+    def __init__(self, sessions: list[SiteRun], restarted: bool) -> None:
         super().__init__(sessions)
         self.restarted = restarted
         self.asked: list[tuple[int, int]] = []
@@ -62,7 +62,7 @@ def run(
         work = tmp_path / f"run-{restarted}"
         config = RunConfig.from_flat(SETTINGS)
         sites = [Site(one.name, one, work / one.name, work / "cache", "cpu") for one in folders]
-        grid = RestartedGrid([Session(site, config) for site in sites], restarted)
+        grid = RestartedGrid([SiteRun(site, config) for site in sites], restarted)
         rounds = Rounds(grid, config, RunDirectory(work / "run"), LineProgress())
         rounds.run()
         assert rounds.standing.state is not None

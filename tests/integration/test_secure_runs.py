@@ -161,7 +161,7 @@ def test_nothing_of_a_single_client_is_told_when_statistics_are_hidden(
 def test_the_sums_that_are_opened_are_those_of_the_sites(tiny: Tiny, once: Callable[..., Tried]) -> None:
     """Counts of nodes, as the sites' own folders have them, reach no reply but the sum of all."""
     run = once({"method": "fedavg", **HIDDEN})
-    sizes = [session.sizes for session in run.sessions]
+    sizes = [session.data.sizes for session in run.sessions]
     total = {name: sum(one[name] for one in sizes) for name in sizes[0]}
     (row,) = (row for row in run.lines("metrics") if row["round"] == 3)
     for subset in ("val", "test"):

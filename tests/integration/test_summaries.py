@@ -12,6 +12,7 @@ import pytest
 from safetensors.torch import load_file
 
 from fedtag.client.data.folder import read_folder
+from fedtag.client.data.text_graph import TEST
 from fedtag.client.evidence.narration import TokenLedger
 from fedtag.client.evidence.packs import available_rounds, read_packs
 from fedtag.client.methods.dance.node_summaries import language_model
@@ -20,6 +21,7 @@ from fedtag.client.text.language_model import LanguageModel
 from fedtag.client.text.summaries import SummaryCache, SummaryRequest, summarise
 from fedtag.client.text.summary_vectors import SUMMARY_CACHE
 from fedtag.runs.prediction import predict
+from tests.exchanges import context_of
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Federated
@@ -34,8 +36,10 @@ def test_the_first_test_nodes_of_the_released_round_are_summarised(narrated_run:
     for site, session in zip(narrated_run.sites, narrated_run.sessions, strict=True):
         test = [
             node
-            for node, counted in zip(session.data.node_ids, session.graph.test_mask.tolist(), strict=True)
-            if counted
+            for node, split in zip(
+                session.data.text_graph.node_ids, session.data.text_graph.split.tolist(), strict=True
+            )
+            if split == TEST
         ]
         assert released in available_rounds(site.evidence)
         for number in available_rounds(site.evidence):
@@ -161,21 +165,24 @@ def test_summaries_join_the_text_view(
     assert made.prediction.packs == kept
     confidence = made.prediction.logits.softmax(1).max(1).values.tolist()
     assert confidence == pytest.approx([pack.confidence for pack in kept], abs=1e-6)
-    tested = session.graph.test_mask.numpy()
+    tested = session.data.graph.test_mask.numpy()
     right = made.classes[tested] == made.data.labels[tested]
     assert right.mean() == pytest.approx(row.test_accuracy, abs=1e-9)
 
     # These texts have at most four chunks each, so that the language model read all of each.
-    ptr, data = session.bank.ptr.tolist(), session.data
-    assert max(session.bank.ptr.diff().tolist()) <= 4
+    ptr, data = session.data.bank.ptr.tolist(), session.data.text_graph
+    assert max(session.data.bank.ptr.diff().tolist()) <= 4
     requests = [
         SummaryRequest(
             data.classes,
-            tuple(data.texts[node][session.bank.start[row] : session.bank.end[row]] for row in range(*rows)),
+            tuple(
+                data.texts[node][session.data.bank.start[row] : session.data.bank.end[row]]
+                for row in range(*rows)
+            ),
         )
         for node, rows in enumerate(pairwise(ptr))
     ]
-    told = summarise(requests, language_model(session), cache)
+    told = summarise(requests, language_model(session.data, context_of(session)), cache)
     assert sum(summary.cached for summary in told) == 15
     assert run.summary.llm_tokens == sum(summary.prompt_tokens + summary.answer_tokens for summary in told)
     assert run.summary.llm_tokens_full_text is not None

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from fedtag.client.context.session import Session
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.writing import write_folder
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.wire.codec import decode_reply
@@ -26,15 +26,15 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 START = """
 import json, sys
 from pathlib import Path
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 folder, cache = map(Path, sys.argv[1:])
-session = Session(Site("one", folder, folder, cache, "cpu"), RunConfig.from_flat({"device": "cpu"}))
-dimension = session.graph.x.shape[1]
+session = SiteRun(Site("one", folder, folder, cache, "cpu"), RunConfig.from_flat({"device": "cpu"}))
+dimension = session.data.graph.x.shape[1]
 print(json.dumps({
     "dimension": dimension,
-    "encoded": session.encoded,
+    "encoded": session.data.encoded,
     "loaded": sorted(set(sys.modules) & {"sentence_transformers", "transformers"}),
 }))
 """
@@ -48,9 +48,9 @@ def start(folder: Path, cache: Path) -> dict[str, object]:
     return report
 
 
-def opened(folder: Path, cache: Path) -> Session:
-    session = Session(Site("one", folder, folder, cache, "cpu"), RunConfig.from_flat({"device": "cpu"}))
-    assert session.bank.num_nodes == session.data.num_nodes
+def opened(folder: Path, cache: Path) -> SiteRun:
+    session = SiteRun(Site("one", folder, folder, cache, "cpu"), RunConfig.from_flat({"device": "cpu"}))
+    assert session.data.bank.num_nodes == session.data.text_graph.num_nodes
     return session
 
 
@@ -115,7 +115,7 @@ def test_other_chunk_limits_are_other_entries(text_folder: Callable[..., Path], 
     folder, cache = text_folder(tmp_path / "site", ["One sentence. " * 30, "Short."]), tmp_path / "cache"
     site = Site("one", folder, folder, cache, "cpu")
     wide, narrow, again = (
-        Session(site, RunConfig.from_flat({"device": "cpu", "text.chunk-tokens": limit}))
+        SiteRun(site, RunConfig.from_flat({"device": "cpu", "text.chunk-tokens": limit}))
         for limit in (64, 16, 64)
     )
     assert wide.bank.vectors.shape[0] < narrow.bank.vectors.shape[0]

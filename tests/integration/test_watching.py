@@ -19,8 +19,8 @@ import pytest
 from flwr.app import Message
 from typer.testing import CliRunner
 
-from fedtag.client.context.session import Session
 from fedtag.client.run.simulated import SEPARATOR, simulate_sites
+from fedtag.client.run.site_run import SiteRun
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import QuorumError
 from fedtag.deploy.cli import app
@@ -63,7 +63,7 @@ def told(folder: Path) -> RunStatus:
 class WatchedGrid(InProcessGrid):
     """Looks at the run from outside while it goes on: after each push, when the replies are not pulled yet."""
 
-    def __init__(self, sessions: list[Session], folder: Path, at_push: Callable[[int], None]) -> None:
+    def __init__(self, sessions: list[SiteRun], folder: Path, at_push: Callable[[int], None]) -> None:
         super().__init__(sessions)
         self.folder = folder
         self.at_push = at_push
@@ -98,7 +98,7 @@ def federation(
             **settings,
         }
     )
-    sessions = [Session(site, config) for site in simulate_sites(config, out.parent / "simulated")]
+    sessions = [SiteRun(site, config) for site in simulate_sites(config, out.parent / "simulated")]
     grid = WatchedGrid(sessions, out, at_push)
     return grid, Rounds(grid, config, RunDirectory(out), LineProgress(), meters)
 

@@ -13,8 +13,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from fedtag.client.context.session import Session
 from fedtag.client.evidence.packs import available_rounds, read_packs
+from fedtag.client.run.site_run import SiteRun
 from fedtag.common.errors import WireError
 from fedtag.common.methods.dance.model import initial_dance_model
 from fedtag.common.numerics.scores import CALIBRATION_BINS
@@ -92,11 +92,11 @@ def sent(content: Content) -> Parcel:
     return pack(message)
 
 
-def own_vectors(session: Session) -> Tensor:
+def own_vectors(session: SiteRun) -> Tensor:
     """Every vector from which a text could be told: documents, chunks, pooled and propagated ones."""
-    bank, pooled = session.bank, session.bank.pooled(session.config.text.pool_sharpness)
-    once = session.adjacency.propagate(pooled)
-    rows = torch.cat([bank.document, bank.vectors, pooled, once, session.adjacency.propagate(once)])
+    bank, pooled = session.data.bank, session.data.bank.pooled(session.config.text.pool_sharpness)
+    once = session.data.adjacency.propagate(pooled)
+    rows = torch.cat([bank.document, bank.vectors, pooled, once, session.data.adjacency.propagate(once)])
     return rows[rows.norm(dim=1) > 0]
 
 
@@ -119,7 +119,7 @@ def run(request: pytest.FixtureRequest) -> Federated:
 
 
 def test_the_search_finds_a_planted_text(dance_run: Federated) -> None:
-    data = dance_run.sessions[0].data
+    data = dance_run.sessions[0].data.text_graph
     text = next(text for text in data.texts if len(shingles_of([text])) > 20)
     secret = shingles_of(data.texts)
     words = text.split()
@@ -156,8 +156,8 @@ def test_every_message_of_the_run_was_seen(run: Federated) -> None:
 
 
 def test_no_text_no_evidence_no_summary_no_identifier(run: Federated) -> None:
-    texts = [text for session in run.sessions for text in session.data.texts]
-    nodes = {str(node).encode() for session in run.sessions for node in session.data.node_ids}
+    texts = [text for session in run.sessions for text in session.data.text_graph.texts]
+    nodes = {str(node).encode() for session in run.sessions for node in session.data.text_graph.node_ids}
     packs = [
         pack
         for site in run.sites
@@ -169,7 +169,9 @@ def test_no_text_no_evidence_no_summary_no_identifier(run: Federated) -> None:
     summaries = [pack.summary for pack in packs if pack.summary]
     assert bool(summaries) == bool(run.config.summaries.limit)
     # A language model may recite the class names, which everyone in the federation knows.
-    secret = shingles_of([*texts, *summaries]) - shingles_of([" ".join(run.sessions[0].data.classes)])
+    secret = shingles_of([*texts, *summaries]) - shingles_of(
+        [" ".join(run.sessions[0].data.text_graph.classes)]
+    )
     digests = {chunk.sha256.encode() for pack in packs for chunk in pack.chunks}
     assert len(secret) > 5000
     assert digests
@@ -191,7 +193,7 @@ def test_messages_hold_nothing_that_is_not_decoded(run: Federated) -> None:
         header = str(content["header"]["json"])
         assert parcel.size - len(blob) - len(header.encode()) < OVERHEAD
         assert set(content) <= {"header", TENSORS}
-        assert set(content["header"]) == {"schema", "json"}
+        assert set(content["header"]) == {"protocol", "release", "json"}
         if blob:
             (length,) = struct.unpack("<Q", blob[:8])
             names = json.loads(blob[8 : 8 + length])
@@ -203,7 +205,7 @@ def test_messages_hold_nothing_that_is_not_decoded(run: Federated) -> None:
 
 def test_values_are_numbers_and_agreed_names(run: Federated) -> None:
     """The only list is that of the classes, which the federation agreed upon; no label of a node is sent."""
-    classes = list(run.sessions[0].data.classes)
+    classes = list(run.sessions[0].data.text_graph.classes)
     clients = {site.name for site in run.sites}
     agreed = {*classes, "encoder bundled"}
     for parcel in run.parcels:
@@ -219,7 +221,7 @@ def test_values_are_numbers_and_agreed_names(run: Federated) -> None:
 
 def test_tensors_are_of_declared_shapes_and_hold_no_vector_of_a_text(run: Federated) -> None:
     session = run.sessions[0]
-    dimension, classes = session.graph.x.shape[1], len(session.data.classes)
+    dimension, classes = session.data.graph.x.shape[1], len(session.data.text_graph.classes)
     model = initial_dance_model(run.config, dimension, classes).state_dict()
     shapes = {tuple(value.shape) for value in model.values()}
     fields = {
@@ -230,7 +232,7 @@ def test_tensors_are_of_declared_shapes_and_hold_no_vector_of_a_text(run: Federa
     }
     secrets = {session.site.name: own_vectors(session) for session in run.sessions}
     everyone = torch.cat(list(secrets.values()))
-    assert not any(session.graph.num_nodes in shape for session in run.sessions for shape in shapes)
+    assert not any(session.data.graph.num_nodes in shape for session in run.sessions for shape in shapes)
     for parcel in run.parcels:
         record = record_of(parcel)
         for name, tensor in record.content.tensors.items():

@@ -23,7 +23,7 @@ import pytest
 from flwr.app import Context, RecordDict
 
 from fedtag.client.app import at_the_site, client_app
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.worker.errors import CarriedOutError, WorkerLostError, WorkerUnavailableError
 from fedtag.client.worker.handover import ask, hand_over
@@ -32,6 +32,7 @@ from fedtag.client.worker.place import Place, place_of
 from fedtag.client.worker.settings import WorkerSettings
 from fedtag.common.config import RunConfig
 from fedtag.common.wire.envelope import opened, sealed
+from fedtag.common.wire.protocol import app_versions
 from fedtag.common.wire.serialisation import instruction_of, serialised
 from fedtag.common.wire.serialised import Serialised
 from fedtag.runs.grid import InProcessGrid
@@ -82,7 +83,7 @@ class AtSite:
         site = Site(
             "site", Path(self.node["data"]), self.workspace / "other", self.workspace / "cache", "cpu"
         )
-        return serialised(Session(site, RunConfig.from_flat(self.run)).respond(instruction_of(record)))
+        return serialised(SiteRun(site, RunConfig.from_flat(self.run)).respond(instruction_of(record)))
 
     def workers(self) -> list[int]:
         """All that ever listened."""
@@ -149,7 +150,7 @@ def test_a_run_through_workers_equals_one_in_this_process(
         workspaces = [tmp_path / f"{kind}-{name}" for name in names]
         parts = zip(names, folders, workspaces, strict=True)
         sites = [Site(name, folder, own, own / "cache", "cpu") for name, folder, own in parts]
-        grid = InProcessGrid([Session(site, config) for site in sites])
+        grid = InProcessGrid([SiteRun(site, config) for site in sites])
         if kind == "worker":
             grid.app = client_app(at_the_site)
             for node, site in zip(list(grid.contexts), sites, strict=True):
@@ -159,7 +160,7 @@ def test_a_run_through_workers_equals_one_in_this_process(
                     node_id=node,
                     node_config={key: str(value) for key, value in told.items()},
                     state=RecordDict(),
-                    run_config=config.to_flat(),
+                    run_config={**app_versions(), **config.to_flat()},
                 )
         directory = RunDirectory(tmp_path / kind)
         try:
@@ -185,7 +186,8 @@ class Silent:
 
 
 def test_two_processes_at_once_start_one_worker_and_import_little(site: AtSite) -> None:
-    told = json.dumps({"node": site.node, "run": site.run, "header": instruction().header})
+    run = {**app_versions(), **site.run}
+    told = json.dumps({"node": site.node, "run": run, "header": instruction().header})
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", ONE_MESSAGE],
@@ -333,7 +335,8 @@ def test_without_a_worker_the_message_is_carried_out_here(
     expected = site.in_process(instruction()).tensors
 
     def tensors(node: dict[str, Any]) -> bytes:
-        context = Context(run_id=1, node_id=1, node_config=node, state=RecordDict(), run_config=site.run)
+        run = {**app_versions(), **site.run}
+        context = Context(run_id=1, node_id=1, node_config=node, state=RecordDict(), run_config=run)
         found = opened(at_the_site(sealed(instruction()), context)).tensors
         assert found is not None
         return found

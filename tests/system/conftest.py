@@ -9,7 +9,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.runs.grid import InProcessGrid
@@ -66,7 +66,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, Path]
         try:
             homes = {name: folder / "sites" / name for name in sites}
             own = [Site(name, sites[name], home, home / "cache", "cpu") for name, home in homes.items()]
-            grid = InProcessGrid([Session(site, config) for site in own])
+            grid = InProcessGrid([SiteRun(site, config) for site in own])
             Rounds(grid, config, RunDirectory(out), LineProgress()).run()
         finally:
             torch.set_num_threads(threads)

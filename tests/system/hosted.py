@@ -60,10 +60,9 @@ class Federation:
 
     def environment(self, host: str) -> dict[str, str]:
         side = "server" if host == "server" else "client"
-        programs = os.pathsep.join([str(self.folder / side / "bin"), str(self.folder / "bin")])
         return {
             **environment_variables(side),
-            "PATH": f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin",
+            "PATH": os.pathsep.join([str(self.folder / side / "bin"), "/usr/sbin:/usr/bin:/sbin:/bin"]),
             "HOME": str(self.folder / host),
             "FLWR_HOME": str(self.folder / host / "flwr"),
             "COLUMNS": "500",
@@ -81,7 +80,7 @@ class Federation:
 
     def script(self, host: str, title: str, before: str = "") -> tuple[str, ...]:
         """A block of the runbook on a host, as a person types it."""
-        place = self.folder if title.startswith("coordinator") else self.folder / "app"
+        place = self.folder if title.startswith("coordinator") else self.folder / "checkout"
         lines = [f"cd {place}", before, block("everywhere: environment", {}), block(title, self.paths(host))]
         return "bash", "-ec", "\n".join(lines)
 

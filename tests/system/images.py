@@ -11,6 +11,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tools.packages import write_links
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -59,7 +61,7 @@ def entrypoint(side: str) -> str:
 
 
 def make_environment(folder: Path, side: str) -> Path:
-    """An environment with links to an image's packages and no others; returns its folder of programs."""
+    """An environment with fedtag and links to an image's packages and no others; returns its folder of programs."""
     venv.create(folder, with_pip=False, symlinks=True)
     programs = folder / "bin"
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -67,16 +69,30 @@ def make_environment(folder: Path, side: str) -> Path:
     for distribution in closure(requirements(side)).values():
         for file in distribution.files or []:
             _link(packages, Path(str(distribution.locate_file(""))), Path(file))
-        for entry in distribution.entry_points.select(group="console_scripts"):
-            module, _, function = entry.value.split("[")[0].strip().partition(":")
-            script = programs / entry.name
-            script.write_text(
-                f"#!{programs / 'python'}\nimport sys\nfrom {module} import {function.split('.')[0]}\n"
-                f"sys.exit({function}())\n",
-                encoding="utf-8",
-            )
-            script.chmod(0o755)
+        write_programs(programs, distribution)
+    # Of the project itself an editable install has metadata alone.
+    own = metadata.distribution("fedtag")
+    write_links(packages, REPOSITORY)
+    _link(packages, Path(str(own.locate_file(""))), _metadata_folder(own))
+    write_programs(programs, own)
     return programs
+
+
+def _metadata_folder(distribution: metadata.Distribution) -> Path:
+    return next(Path(file).parent for file in distribution.files or [] if Path(file).name == "METADATA")
+
+
+def write_programs(folder: Path, distribution: metadata.Distribution) -> None:
+    """A package's programs, run by the Python of the folder."""
+    for entry in distribution.entry_points.select(group="console_scripts"):
+        module, _, function = entry.value.split("[")[0].strip().partition(":")
+        script = folder / entry.name
+        script.write_text(
+            f"#!{folder / 'python'}\nimport sys\nfrom {module} import {function.split('.')[0]}\n"
+            f"sys.exit({function}())\n",
+            encoding="utf-8",
+        )
+        script.chmod(0o755)
 
 
 def _link(packages: Path, origin: Path, file: Path) -> None:

@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedtag.deploy.certificates import signing
 from fedtag.deploy.certificates.folder import issue
-from fedtag.deploy.federation.bundle import write_app
 from fedtag.deploy.federation.processes import Program, ProgramGroup
 from fedtag.deploy.federation.transport import superlink_options
 from tests.system.capture import frames, tcp_ports
@@ -67,12 +66,8 @@ def federation(
     folder = tmp_path_factory.mktemp("hosts")
     for side in ("server", "client"):
         make_environment(folder / side, side)
-    (folder / "bin").mkdir()
-    fedtag = folder / "bin" / "fedtag"
-    fedtag.write_text(f'#!/bin/sh\nPYTHONPATH={REPOSITORY} exec {sys.executable} -m fedtag.deploy.cli "$@"\n')
-    fedtag.chmod(0o755)
-    app = write_app(folder / "app")
-    (app / "deploy").mkdir()
+    checkout = folder / "checkout"
+    (checkout / "deploy" / "systemd").mkdir(parents=True)
     for number, name in enumerate(NAMES):
         rename_classes(write_feature_folder(folder / "graphs" / name, seed=number))
     with Hosts(NAMES, SERVER) as hosts, ProgramGroup(folder) as group:
@@ -81,8 +76,10 @@ def federation(
             (folder / host).mkdir(exist_ok=True)
             (folder / host / "state").mkdir()
         made.shell("server", "coordinator: keys")
-        settings = (REPOSITORY / "deploy" / "flower.toml").read_text(encoding="utf-8")
-        (app / "deploy" / "flower.toml").write_text(settings.replace("/etc/fedtag", str(made.keys.server)))
+        settings = (REPOSITORY / "deploy" / "systemd" / "flower.toml").read_text(encoding="utf-8")
+        (checkout / "deploy" / "systemd" / "flower.toml").write_text(
+            settings.replace("/etc/fedtag", str(made.keys.server))
+        )
         for name in NAMES:
             text = (REPOSITORY / "deploy" / "systemd" / "node.toml").read_text(encoding="utf-8")
             text = placed(text.replace("hospital-a", name), made.paths(name))

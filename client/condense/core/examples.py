@@ -10,7 +10,8 @@ from fedtag.client.condense.core.of_round import core_links, core_of_round
 from fedtag.client.condense.core.prior import EvidencePrior
 from fedtag.client.condense.synthetic.choice import smoothed
 from fedtag.client.condense.synthetic.leak import single_rows
-from fedtag.client.context.session import Session
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
 from fedtag.client.train.examples import Examples, label_weights
 from fedtag.common.condensers.dance_core.settings import CoreConfig
 from fedtag.common.graph import normalised_adjacency
@@ -19,7 +20,7 @@ from fedtag.common.models.classifier import NodeClassifier
 
 @torch.no_grad()
 def core_examples(
-    session: Session, model: NodeClassifier, round_number: int
+    model: NodeClassifier, data: SiteData, context: RunContext[Any]
 ) -> tuple[Examples, dict[str, Any]]:
     """DANCE's core without its fusion: real nodes with their own features, linked anew.
 
@@ -33,28 +34,28 @@ def core_examples(
     core without a training node is not trained on.
 
     Args:
-        session: of the client, while it responds.
         model: the received one.
-        round_number: from 1.
+        data: of the client.
+        context: of the round.
 
     Returns:
         the examples; and `core` and `nodes`, its number of nodes and that of the original, `copied` and `close` of
         `leak`, `links`, the entries of the propagation matrix, and `fell_back`, whether similarity made the links.
     """
-    graph, settings = session.training_graph, session.config.own(CoreConfig)
-    with session.timed("condense"):
-        z, logits = model.hidden_and_logits(graph.x, session.training_adjacency)
-        core = core_of_round(session, settings, z, logits, round_number)
+    graph, settings = data.training.graph, context.config.own(CoreConfig)
+    with context.timed("condense"):
+        z, logits = model.hidden_and_logits(graph.x, data.training.adjacency)
+        core = core_of_round(data, context, settings, z, logits)
         nodes, trained = core.nodes, graph.train_mask[core.nodes]
         weight = label_weights(core.labels, trained, settings.pseudo_label_weight) * trained.any()
         adjacency, fell_back = normalised_adjacency(graph.edge_index[:, :0], nodes.numel()), False
         if bool(trained.any()):
-            views = session.kept("smoothed features", lambda: smoothed(graph))[nodes]
+            views = data.training.cached("smoothed features", lambda: smoothed(graph))[nodes]
             prior = EvidencePrior.without_evidence(nodes.numel(), views)
             adjacency, fell_back = core_links(settings, graph, nodes, views, prior)
-        own = graph.x[: session.sizes["nodes"]]
-        single = session.kept("single rows", lambda: single_rows(own))
-        told = {
+        own = graph.x[: data.sizes["nodes"]]
+        single = data.cached("single rows", lambda: single_rows(own))
+        reported = {
             "core": nodes.numel(),
             "nodes": own.shape[0],
             "copied": float(nodes.numel() > 0),
@@ -63,4 +64,4 @@ def core_examples(
             "links": adjacency.edge_index.shape[1],
             "fell_back": fell_back,
         }
-    return Examples(graph.x[nodes], adjacency, core.labels, weight > 0, weight), told
+    return Examples(graph.x[nodes], adjacency, core.labels, weight > 0, weight), reported

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,7 +15,8 @@ from fedtag.client.condense.core.members import Core, pseudo_labels, select_core
 from fedtag.client.condense.core.prior import EvidencePrior
 from fedtag.client.condense.core.topology import rebuild_topology
 from fedtag.client.condense.synthetic.choice import induced
-from fedtag.client.context.session import Session
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
 from fedtag.common.condensers.dance_core.settings import CoreConfig
 from fedtag.common.graph import Adjacency, Graph
 from fedtag.common.randomness import derive_seed, numpy_generator
@@ -23,11 +26,11 @@ KEPT = "core"
 
 
 def core_of_round(
-    session: Session,
+    data: SiteData,
+    context: RunContext[Any],
     settings: CoreConfig,
     z: Float[Tensor, "nodes hidden"],
     logits: Float[Tensor, "nodes classes"],
-    round_number: int,
 ) -> Core:
     """The client's core in a round: a new one where a refresh is due, else the remembered one.
 
@@ -36,17 +39,17 @@ def core_of_round(
     inductive, no test nodes.
 
     Args:
-        session: of the client, while it responds.
+        data: of the client.
+        context: of the round.
         settings: of the core.
         z: embedding of every node of the training graph by the received model.
         logits: of the same nodes by the same model.
-        round_number: from 1.
     """
-    config, name, graph = session.config, session.site.name, session.training_graph
-    every, count = settings.core_refresh, session.sizes["nodes"]
-    kept = None if due(round_number, every) else session.remembered(KEPT)
+    config, name, graph = context.config, data.site.name, data.training.graph
+    round_number, every, count = context.round, settings.core_refresh, data.sizes["nodes"]
+    kept = None if due(round_number, every) else context.memory.remembered(KEPT)
     if kept is not None:
-        nodes, labels = (kept.tensors[part].to(session.device) for part in ("nodes", "labels"))
+        nodes, labels = (kept.tensors[part].to(data.device) for part in ("nodes", "labels"))
         return Core(nodes, labels, nodes.numel() / count)
     core = choose_core(
         z[:count],
@@ -62,7 +65,7 @@ def core_of_round(
         hidden=graph.test_mask[:count] if config.train.inductive else None,
     )
     if every != 1:
-        session.remember({"nodes": core.nodes, "labels": core.labels}, {}, KEPT)
+        context.memory.remember({"nodes": core.nodes, "labels": core.labels}, {}, KEPT)
     return core
 
 

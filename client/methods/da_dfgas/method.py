@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 
-from fedtag.client.condense.examples import training_examples
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.methods.base import ClientMethod, Handler
 from fedtag.client.methods.da_dfgas.networks import (
     convinces,
     network,
@@ -17,31 +20,25 @@ from fedtag.client.methods.da_dfgas.networks import (
     shared_architecture,
 )
 from fedtag.client.methods.da_dfgas.training import logits_of, train_network, validation_halves
-from fedtag.client.prediction.outcome import Prediction, load_released
-from fedtag.client.train.scoring import score_tensors
-from fedtag.client.train.statistics import client_statistics
+from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
+from fedtag.client.train.optimisation import Training
 from fedtag.common.errors import RunError
 from fedtag.common.methods.da_dfgas.course import first_supernet, stages_of, tells_architectures
 from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
-from fedtag.common.models.parameters import difference, fingerprint, load_parameters, parameters_of
+from fedtag.common.models.parameters import Parameters, parameters_of
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.documents import documents
 from fedtag.common.models.supernet.logits import is_architecture
-from fedtag.common.models.supernet.network import DiscreteNetwork, parameter_count, used_names
-from fedtag.common.models.supernet.stages import OWN, SHARED, SUPERNET
+from fedtag.common.models.supernet.network import parameter_count, used_names
+from fedtag.common.models.supernet.stages import OWN, SHARED, SUPERNET, Stages
 from fedtag.common.models.supernet.supernet import Supernet
-from fedtag.common.numerics.scores import tally
 from fedtag.common.secure.phases import USE
-from fedtag.common.wire.records import Content, Instruction, prefixed
+from fedtag.common.wire.records import Content, prefixed
 
-if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
-    from fedtag.client.prediction.outcome import ReleasedModel
-
-LOCAL = "local"
+Context = RunContext[DaDfgasConfig]
 
 
-class DaDfgas:
+class DaDfgas(ClientMethod[DaDfgasConfig]):
     """Phases: `train` (score the received model, then search or train), `close` (score it), and under secure
     aggregation, once, `use` (count among those that use a tensor).
 
@@ -57,185 +54,133 @@ class DaDfgas:
     condenser the weights are trained on what it makes of the graph; all else is as without.
     """
 
-    def respond(self, instruction: Instruction, session: Session) -> Content:
-        work = Work(instruction, session)
-        told = instruction.content.values
-        if instruction.phase == USE:
-            return work.use()
-        tensors: dict[str, Tensor] = {}
-        values: dict[str, object] = {"sizes": work.sizes()}
-        if told.get("evaluate"):
-            tensors |= prefixed("scores", work.scores())
-        if instruction.phase == "train":
-            if not work.received:
-                values["initial"] = fingerprint(work.start)
-            update, more = work.train()
-            tensors |= update
-            values |= more
-        return Content(tensors, values)
+    def handlers(self) -> Mapping[str, Handler]:
+        return {**super().handlers(), USE: self.use}
 
-    def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
+    def model(self, data: SiteData, context: Context) -> Supernet:
+        return first_supernet(context.config, data.graph.x.shape[1], data.graph.num_classes)
+
+    def judges(self, data: SiteData, context: Context) -> Bool[Tensor, " nodes"]:
+        return validation_halves(data, context).judged
+
+    def loaded(self, data: SiteData, context: Context) -> Any:
+        """The supernet, or after the search the network that the client trains, with the received weights."""
+        if searches(context, context.round):
+            return super().loaded(data, context)
+        start = self.start(data, context)
+        return network(own_architecture(context, start), start, data, context)
+
+    def scores(self, data: SiteData, context: Context) -> dict[str, Tensor]:
+        """Counts of the model of the round before: the received one, the running average, or what the search left."""
+        content, start, settings = context.content, self.start(data, context), context.settings
+        scored = content.section("searched") or content.section("average") or start
+        models: dict[str, nn.Module] = {}
+        if searches(context, context.round - 1):
+            models[SUPERNET] = self.with_parameters(scored, data, context)
+        else:
+            if settings.personal:
+                models[OWN] = network(own_architecture(context, start), scored, data, context)
+            if not settings.personal or settings.scoring != OWN:
+                models[SHARED] = network(shared_architecture(context, start), scored, data, context)
+        with context.timed("score"):
+            logits = {path: logits_of(model, data) for path, model in models.items()}
+            return self.counts(logits, data, context)
+
+    def examples(self, model: Any, data: SiteData, context: Context) -> tuple[Any | None, dict[str, Any]]:
+        """As of every method; with them goes the architecture of the network that is trained."""
+        examples, reported = super().examples(model, data, context)
+        if searches(context, context.round):
+            return examples, reported
+        architecture = own_architecture(context, self.start(data, context))
+        return examples, {**reported, **reported_network(model, architecture, context)}
+
+    def trained(self, model: Any, examples: Any, data: SiteData, context: Context) -> Training:
+        """Search or retraining; a client that lags behind works longer, and may go on from its own weights."""
+        longer = bool(context.content.values.get("longer"))
+        if longer and context.settings.keep_local:
+            resume(model, context)
+        return train_network(model, examples, stages(context), longer, data, context)
+
+    def after_training(
+        self, model: Any, start: Parameters, training: Training, data: SiteData, context: Context
+    ) -> Content:
+        remember(parameters_of(model), start, data, context)
+        return super().after_training(model, start, training, data, context)
+
+    def use(self, data: SiteData, context: Context) -> Content:
+        """An update that says by its names what the client will train; the numbers in it mean nothing.
+
+        It never leaves the site: what does is one masked coordinate a tensor.
+        """
+        trains = bool(data.training.graph.train_mask.any())
+        names = used_names(own_architecture(context, self.start(data, context))) if trains else frozenset()
+        return Content(prefixed("update", {name: torch.zeros(()) for name in sorted(names)}))
+
+    def predict(
+        self, released: ReleasedModel, data: SiteData, context: Context, evidence: bool = False
+    ) -> Prediction:
         """By the released weights in a given architecture or that of the released logits, or as the supernet itself.
 
         Raises:
             RunError: the released supernet has no such network.
         """
-        supernet = load_released(_fresh(session), released)
+        supernet = load_released(self.model(data, context).to(data.device), released)
         if released.path == SUPERNET:
-            return Prediction(logits_of(supernet, session))
-        architecture = released.architecture or shared_architecture(session, released.parameters)
-        cells = session.config.own(DaDfgasConfig).cells
+            return Prediction(logits_of(supernet, data))
+        architecture = released.architecture or shared_architecture(context, released.parameters)
+        cells = context.settings.cells
         if len(architecture.cells) != cells:
             raise RunError(
                 f"the architecture has {len(architecture.cells)} cells, and the model {cells}: "
                 "take one of the run that the model is from"
             )
-        return Prediction(logits_of(network(session, architecture, released.parameters), session))
+        return Prediction(logits_of(network(architecture, released.parameters, data, context), data))
 
 
-class Work:
-    """One instruction at one site."""
-
-    def __init__(self, instruction: Instruction, session: Session) -> None:
-        self.instruction = instruction
-        self.session = session
-        self.config = session.config
-        self.received = instruction.content.section("model")
-        self.stages = stages_of(self.config, instruction.content.values.get("search_rounds"))
-        self.start = dict(self.received) or parameters_of(_fresh(session))
-
-    def use(self) -> Content:
-        """An update that says by its names what the client will train; the numbers in it mean nothing.
-
-        It never leaves the site: what does is one masked coordinate a tensor.
-        """
-        trains = bool(self.session.training_graph.train_mask.any())
-        names = used_names(own_architecture(self.session, self.start)) if trains else frozenset()
-        update = {name: torch.zeros(()) for name in sorted(names)}
-        return Content(prefixed("update", update), {"sizes": self.sizes()})
-
-    def found(self, model: nn.Module, architecture: Architecture) -> dict[str, Any]:
-        """What the server is told of the client's network; where that is nothing, the site keeps it in its state."""
-        told = described(model, architecture)
-        if tells_architectures(self.config):
-            return {"architecture": told}
-        for name, text in documents("architecture", told).items():
-            self.session.document(name, text)
-        return {}
-
-    def sizes(self) -> dict[str, int]:
-        """Counts of nodes; of validation nodes those of half B, by which models are judged."""
-        return {**self.session.sizes, "val_nodes": int(validation_halves(self.session).judged.sum())}
-
-    def scores(self) -> dict[str, Tensor]:
-        """Counts of the model of the round before: the received one, the running average, or what the search left."""
-        content = self.instruction.content
-        scored = content.section("searched") or content.section("average") or self.start
-        if self.stages.searches(self.instruction.round - 1):
-            return self._counts(SUPERNET, self._supernet(scored))
-        found: dict[str, Tensor] = {}
-        if self.config.own(DaDfgasConfig).personal:
-            own = own_architecture(self.session, self.start)
-            found |= self._counts(OWN, network(self.session, own, scored))
-        if not self.config.own(DaDfgasConfig).personal or self.config.own(DaDfgasConfig).scoring != OWN:
-            shared = shared_architecture(self.session, self.start)
-            found |= self._counts(SHARED, network(self.session, shared, scored))
-        return found
-
-    def train(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Search or retrain from the received model; the update, and what the server is told.
-
-        Without a label to learn there is no update.
-        """
-        instruction, told = self.instruction, self.instruction.content.values
-        longer = bool(told.get("longer"))
-        search = self.stages.searches(instruction.round)
-        more: dict[str, Any] = {}
-        model: Supernet | DiscreteNetwork
-        if search:
-            model = self._supernet(self.start)
-        else:
-            model, architecture = self.retrained()
-            more |= self.found(model, architecture)
-        examples, condensed = training_examples(self.session, model, instruction.round)
-        more |= condensed
-        if not bool(examples.mask.any()):
-            return {}, more
-        if longer and self.config.own(DaDfgasConfig).keep_local:
-            self._resume(model)
-        allowed = told.get("training_seconds")
-        training = train_network(
-            self.session, model, examples, self.stages, instruction.round, longer, allowed
-        )
-        after = parameters_of(model)
-        self._remember(after, search)
-        more["training"] = vars(training)
-        if self.config.aggregation.weights == "distribution-aware":
-            with self.session.timed("statistics"):
-                logits = logits_of(model, self.session, training=True)
-                judges = validation_halves(self.session).judged
-                more["statistics"] = client_statistics(self.session, logits, instruction.round, judges)
-        before = {name: self.start[name] for name in after}
-        tensors = prefixed("update", difference(after, before))
-        if told.get("evaluate_local"):
-            tensors |= prefixed("scores", self._counts(LOCAL, model))
-        return tensors, more
-
-    def retrained(self) -> tuple[DiscreteNetwork, Architecture]:
-        """The network that the client trains after the search, with the received weights."""
-        architecture = own_architecture(self.session, self.start)
-        return network(self.session, architecture, self.start), architecture
-
-    def _supernet(self, parameters: Mapping[str, Tensor]) -> Supernet:
-        model = self.session.kept("supernet", lambda: _fresh(self.session))
-        load_parameters(model, parameters)
-        return model
-
-    def _counts(self, path: str, model: nn.Module) -> dict[str, Tensor]:
-        graph = self.session.graph
-        with self.session.timed("score"):
-            logits = logits_of(model, self.session)
-            judged = validation_halves(self.session).judged
-            return score_tensors(
-                path,
-                {"val": tally(logits, graph.y, judged), "test": tally(logits, graph.y, graph.test_mask)},
-            )
-
-    def _resume(self, model: nn.Module) -> None:
-        """Put the client's own weights of its last round in the place of the global ones, where it has them."""
-        remembered = self.session.remembered()
-        search = self.stages.searches(self.instruction.round)
-        own: dict[str, Tensor] = {}
-        if remembered is not None and remembered.values.get("search") == search:
-            own = Content(remembered.tensors).section("model")
-        state = model.state_dict()
-        kept = {name: own[name].to(value.device) if name in own else value for name, value in state.items()}
-        model.load_state_dict(kept)
-
-    def _remember(self, after: Mapping[str, Tensor], search: bool) -> None:
-        """Keep the logits of the client's own search if they convince, and its weights where it may go on from them."""
-        keeps = self.config.own(DaDfgasConfig).keep_local
-        searched = search and bool(validation_halves(self.session).searched.any())
-        if not keeps and not (self.config.own(DaDfgasConfig).personal and searched):
-            return
-        kept = own_logits(self.session)
-        if searched:
-            always = self.config.own(DaDfgasConfig).own == "always"
-            convinced = always or convinces(self.session, after, self.start)
-            kept = {name: value for name, value in after.items() if convinced and is_architecture(name)}
-        weights = {name: value for name, value in after.items() if keeps and not is_architecture(name)}
-        self.session.remember({**kept, **prefixed("model", weights)}, {"search": search})
+def stages(context: Context) -> Stages:
+    """Of the run, whose search may have ended early."""
+    return stages_of(context.config, context.content.values.get("search_rounds"))
 
 
-def described(model: nn.Module, architecture: Architecture) -> dict[str, Any]:
-    """An architecture as it is told to the server, with the number of its trained parameters."""
-    return {**architecture.as_json(), "parameters": parameter_count(model)}
+def searches(context: Context, round_number: int) -> bool:
+    """Whether a round is one of the search."""
+    return stages(context).searches(round_number)
 
 
-def _fresh(session: Session) -> Supernet:
-    graph = session.graph
-    model = first_supernet(session.config, graph.x.shape[1], graph.num_classes)
-    return model.to(session.device)
+def reported_network(model: nn.Module, architecture: Architecture, context: Context) -> dict[str, Any]:
+    """What the server is told of the client's network; where that is nothing, the site keeps it in its state."""
+    described = {**architecture.as_json(), "parameters": parameter_count(model)}
+    if tells_architectures(context.config):
+        return {"architecture": described}
+    for name, text in documents("architecture", described).items():
+        context.memory.document(name, text)
+    return {}
+
+
+def resume(model: nn.Module, context: Context) -> None:
+    """Put the client's own weights of its last round in the place of the global ones, where it has them."""
+    remembered, own = context.memory.remembered(), dict[str, Tensor]()
+    if remembered is not None and remembered.values.get("search") == searches(context, context.round):
+        own = Content(remembered.tensors).section("model")
+    state = model.state_dict()
+    kept = {name: own[name].to(value.device) if name in own else value for name, value in state.items()}
+    model.load_state_dict(kept)
+
+
+def remember(after: Parameters, start: Parameters, data: SiteData, context: Context) -> None:
+    """Keep the logits of the client's own search if they convince, and its weights where it may go on from them."""
+    settings, search = context.settings, searches(context, context.round)
+    searched = search and bool(validation_halves(data, context).searched.any())
+    if not settings.keep_local and not (settings.personal and searched):
+        return
+    kept = own_logits(context)
+    if searched:
+        convinced = settings.own == "always" or convinces(after, start, data, context)
+        kept = {name: value for name, value in after.items() if convinced and is_architecture(name)}
+    weights = {
+        name: value for name, value in after.items() if settings.keep_local and not is_architecture(name)
+    }
+    context.memory.remember({**kept, **prefixed("model", weights)}, {"search": search})
 
 
 METHOD = DaDfgas()

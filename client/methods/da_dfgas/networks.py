@@ -4,50 +4,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from fedtag.client.methods.da_dfgas.training import logits_of, validation_halves
-from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.methods.da_dfgas.training import Context, logits_of, validation_halves
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.discretisation import discretised
 from fedtag.common.models.supernet.logits import is_architecture
 from fedtag.common.models.supernet.network import DiscreteNetwork, discrete_network
 
-if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
-
-
 BEYOND_CHANCE = 1.645
 """Standard errors of McNemar's test: a share of 5% of clients takes an architecture that is no better."""
 
 
-def own_logits(session: Session) -> dict[str, Tensor]:
+def own_logits(context: Context) -> dict[str, Tensor]:
     """The logits that the client keeps of its own search; nothing if it never searched, or was not convinced."""
-    remembered = session.remembered()
+    remembered = context.memory.remembered()
     if remembered is None:
         return {}
     return {name: value for name, value in remembered.tensors.items() if is_architecture(name)}
 
 
-def shared_architecture(session: Session, received: Mapping[str, Tensor]) -> Architecture:
+def shared_architecture(context: Context, received: Mapping[str, Tensor]) -> Architecture:
     """That of the global logits."""
-    return discretised(received, session.config.own(DaDfgasConfig).path_gap)
+    return discretised(received, context.settings.path_gap)
 
 
-def own_architecture(session: Session, received: Mapping[str, Tensor]) -> Architecture:
+def own_architecture(context: Context, received: Mapping[str, Tensor]) -> Architecture:
     """That of the logits that the client keeps; of the global ones, if it keeps none or all have the same."""
-    own = own_logits(session) if session.config.own(DaDfgasConfig).personal else {}
-    return discretised(own or received, session.config.own(DaDfgasConfig).path_gap)
+    own = own_logits(context) if context.settings.personal else {}
+    return discretised(own or received, context.settings.path_gap)
 
 
-def network(session: Session, architecture: Architecture, received: Mapping[str, Tensor]) -> DiscreteNetwork:
-    """The network of an architecture with global weights, on the session's device."""
-    return discrete_network(architecture, received, session.config.model.dropout).to(session.device)
+def network(
+    architecture: Architecture, received: Mapping[str, Tensor], data: SiteData, context: Context
+) -> DiscreteNetwork:
+    """The network of an architecture with global weights, on the site's device."""
+    return discrete_network(architecture, received, context.config.model.dropout).to(data.device)
 
 
-def convinces(session: Session, after: Mapping[str, Tensor], received: Mapping[str, Tensor]) -> bool:
+def convinces(
+    after: Mapping[str, Tensor], received: Mapping[str, Tensor], data: SiteData, context: Context
+) -> bool:
     """Whether the architecture of a client's own logits does better than the global one, by more than chance.
 
     Both are cut out of the same supernet and asked about half B of the validation nodes, on which no logits were
@@ -55,16 +54,18 @@ def convinces(session: Session, after: Mapping[str, Tensor], received: Mapping[s
     their difference (McNemar, 1947).
 
     Args:
-        session: of the client.
         after: the supernet after the client's search.
         received: the global one.
+        data: of the client.
+        context: of the round.
     """
-    gap = session.config.own(DaDfgasConfig).path_gap
+    gap = context.settings.path_gap
     own, shared = discretised(after, gap), discretised(received, gap)
-    judged = validation_halves(session).judged
-    labels = session.graph.y[judged]
+    judged = validation_halves(data, context).judged
+    labels = data.graph.y[judged]
     ours, theirs = (
-        logits_of(network(session, one, after), session)[judged].argmax(1) == labels for one in (own, shared)
+        logits_of(network(one, after, data, context), data)[judged].argmax(1) == labels
+        for one in (own, shared)
     )
     won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
     return won - lost > BEYOND_CHANCE * math.sqrt(won + lost)

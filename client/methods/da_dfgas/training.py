@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.da_dfgas.architecture_search import ArchitectureSteps, search_loss
 from fedtag.client.methods.da_dfgas.halves import Halves, halves
 from fedtag.client.train.examples import Examples
-from fedtag.client.train.optimisation import Training, clock_limit, optimise, optimiser, scheduled_rate
+from fedtag.client.train.optimisation import Training, optimise, optimiser, scheduled_rate
 from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
 from fedtag.common.models.supernet.logits import is_architecture
 from fedtag.common.models.supernet.stages import Stages
-from fedtag.common.randomness import torch_generator
 
-if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
+Context = RunContext[DaDfgasConfig]
 
 
-def validation_halves(session: Session) -> Halves:
+def validation_halves(data: SiteData, context: Context) -> Halves:
     """The halves of the site's validation nodes, the same in every round."""
-    generator = torch_generator(session.config.seed, session.site.name, "validation halves")
-    return session.kept("validation halves", lambda: halves(session.graph, generator))
+    generator = context.generator(data.site.name, "validation halves")
+    return context.cached(data, "validation halves", lambda: halves(data.graph, generator))
 
 
 def train_network(
-    session: Session,
-    model: nn.Module,
-    examples: Examples,
-    stages: Stages,
-    round_number: int,
-    longer: bool,
-    allowed: float | None,
+    model: nn.Module, examples: Examples, stages: Stages, longer: bool, data: SiteData, context: Context
 ) -> Training:
     """Local epochs from the model as it stands, in place.
 
@@ -42,25 +34,21 @@ def train_network(
     weights are trained on, since the architecture is to do well there.
 
     Args:
-        session: of the client.
         model: a supernet, or the network of an architecture.
         examples: of the steps on the weights, with a label to learn.
-        stages: of the run.
-        round_number: of the step size, whose schedule each stage begins anew, and of dropout.
+        stages: of the run, each of which begins the schedule of the step size anew.
         longer: whether the further epochs of clients that lag behind are taken, too.
-        allowed: seconds after which no further step begins; None: as long as it takes.
+        data: of the client.
+        context: of the round.
     """
-    config, until = session.config, clock_limit(allowed)
-    graph, adjacency = session.training_graph, session.training_adjacency
-    generator = torch_generator(
-        config.seed, round_number, session.site.name, "dropout", device=session.device
-    )
+    train, until = context.config.train, context.training_deadline()
+    seen = data.training
+    generator = context.generator(context.round, data.site.name, "dropout", device=data.device)
 
     def loss() -> Tensor:
         return examples.loss(model(examples.x, examples.adjacency, generator))
 
-    searched = validation_halves(session).searched
-
+    searched = validation_halves(data, context).searched
     weights = [value for name, value in model.named_parameters() if not is_architecture(name)]
     architecture = [value for name, value in model.named_parameters() if is_architecture(name)]
     for value in architecture:
@@ -70,20 +58,18 @@ def train_network(
         before = ArchitectureSteps(
             weights,
             architecture,
-            lambda: search_loss(model(graph.x, adjacency), graph.y, searched),
-            config.own(DaDfgasConfig).architecture_rate,
+            lambda: search_loss(model(seen.graph.x, seen.adjacency), seen.graph.y, searched),
+            context.settings.architecture_rate,
         )
-    train = config.train
-    number, rounds = stages.place(round_number)
+    number, rounds = stages.place(context.round)
     rate = scheduled_rate(train.learning_rate, train.schedule, train.final_rate, number, rounds)
     stepper = optimiser(weights, train.optimizer, rate, train.momentum, train.weight_decay)
     epochs = train.epochs + (train.extra_epochs if longer else 0)
-    with session.timed("train"):
+    with context.timed("train"):
         return optimise(model, loss, stepper, epochs, train.prox_mu, until, before)
 
 
 @torch.no_grad()
-def logits_of(model: nn.Module, session: Session, training: bool = False) -> Tensor:
-    """What a model says of every node of the full local graph, or of the one that training sees."""
-    graph = session.training_graph if training else session.graph
-    return model(graph.x, session.training_adjacency if training else session.adjacency)
+def logits_of(model: nn.Module, data: SiteData) -> Tensor:
+    """What a model says of every node."""
+    return model(data.graph.x, data.adjacency)

@@ -1,5 +1,3 @@
 """DANCE on the client: condense, rebuild, train, score, keep evidence."""
 
-from fedtag.client.methods.dance.method import Dance
-
-METHOD = Dance()
+from fedtag.client.methods.dance.method import METHOD as METHOD

@@ -2,72 +2,70 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
 from fedtag.client.evidence.condensed import links_file, write_links
 from fedtag.client.evidence.narration import TokenLedger
 from fedtag.client.evidence.packs import EvidencePack, available_rounds, write_packs
 from fedtag.client.methods.dance.condensation import chosen_views, forward
-from fedtag.client.methods.dance.evidence import Evidence
+from fedtag.client.methods.dance.evidence import Evidence, EvidenceVectors
 from fedtag.client.methods.dance.local_graph import LocalGraph
 from fedtag.client.methods.dance.packs import evidence_packs, narrated_packs
 from fedtag.client.methods.dance.shares import score_shares
 from fedtag.common.graph import Adjacency
 from fedtag.common.methods.dance.model import DanceModel
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.models.parameters import fingerprint
 
-if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
-    from fedtag.client.methods.dance.evidence import EvidenceVectors
+Context = RunContext[DanceConfig]
 
 CORE_FOLDER = "core"
 KEPT_CORE_ROUNDS = 5
 
 
 def keep_core_evidence(
-    session: Session,
     model: DanceModel,
     evidence: Evidence,
     x: Tensor,
     found: EvidenceVectors,
     adjacency: Adjacency,
-    round_number: int,
+    data: SiteData,
+    context: Context,
 ) -> None:
     """Write what the core of a round was condensed from; the last few rounds are kept."""
     with torch.no_grad():
         logits = model.backbone(x, adjacency)
-    packs = evidence_packs(
-        session, evidence, found, logits, "core", round_number, fingerprint(model.state_dict())
-    )
-    folder = session.evidence / CORE_FOLDER
-    write_links(folder, round_number, adjacency)
+    number, digest = context.round, fingerprint(model.state_dict())
+    packs = evidence_packs(evidence, found, logits, "core", number, digest, data)
+    folder = context.evidence / CORE_FOLDER
+    write_links(folder, number, adjacency)
     # The rounds after it replace it, so that none waits for the disk.
-    write_packs(folder, round_number, packs, durable=False)
+    write_packs(folder, number, packs, durable=False)
     for old in sorted(available_rounds(folder))[:-KEPT_CORE_ROUNDS]:
         (folder / f"round-{old:04d}.jsonl").unlink()
         links_file(folder, old).unlink(missing_ok=True)
 
 
 def scored_evidence(
-    session: Session, model: DanceModel, local: LocalGraph, round_number: int
+    model: DanceModel, local: LocalGraph, round_number: int, data: SiteData
 ) -> tuple[Tensor, tuple[EvidencePack, ...]]:
     """The evidence path's logits of every node, and the evidence of each prediction."""
     passed = forward(model, local)
-    rows = torch.arange(local.graph.num_nodes, device=session.device)
+    rows = torch.arange(local.graph.num_nodes, device=data.device)
     with torch.no_grad():
         evidence, seen, found = chosen_views(model, local, passed, rows)
         logits = model.backbone(model.fuse(seen), local.adjacency)
         share = score_shares(model, local.adjacency, seen, logits.argmax(1)).share
         digest = fingerprint(model.state_dict())
-        packs = evidence_packs(session, evidence, found, logits, "scored", round_number, digest, share)
+        packs = evidence_packs(evidence, found, logits, "scored", round_number, digest, data, share)
     return logits, packs
 
 
 def keep_scored_evidence(
-    session: Session, model: DanceModel, local: LocalGraph, round_number: int
+    model: DanceModel, local: LocalGraph, round_number: int, data: SiteData, context: Context
 ) -> TokenLedger | None:
     """Write the evidence of every node's prediction, and summaries of it unless they are off.
 
@@ -76,16 +74,16 @@ def keep_scored_evidence(
     Returns:
         what the language model was given for them, None if it was not asked.
     """
-    with session.timed("evidence"):
-        _, packs = scored_evidence(session, model, local, round_number)
+    with context.timed("evidence"):
+        _, packs = scored_evidence(model, local, round_number, data)
     ledger = None
-    summaries = session.config.summaries.limit if local.config.summaries != "off" else 0
+    summaries = context.config.summaries.limit if local.config.summaries != "off" else 0
     chosen = local.graph.test_mask.nonzero().squeeze(1)[:summaries]
     if chosen.numel():
-        with session.timed("summarise"):
-            told = narrated_packs(session, local, packs, chosen)
+        with context.timed("summarise"):
+            told = narrated_packs(local, packs, chosen, data, context)
             by_node = {pack.node: pack for pack in told}
             packs = tuple(by_node.get(pack.node, pack) for pack in packs)
             ledger = TokenLedger.of(told)
-    write_packs(session.evidence, round_number, packs)
+    write_packs(context.evidence, round_number, packs)
     return ledger

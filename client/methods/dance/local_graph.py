@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.dance.evidence import Texts
 from fedtag.client.methods.dance.neighbours import one_hop, prefilter, two_hop
 from fedtag.client.methods.dance.node_summaries import joined_summaries
@@ -17,9 +18,6 @@ from fedtag.common.graph import Adjacency, Graph
 from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.numerics.ragged import Ragged, row_of_entries
 from fedtag.common.randomness import derive_seed
-
-if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
 
 
 @dataclass(frozen=True)
@@ -107,29 +105,27 @@ class LocalGraph:
         return 1, self.config.one_hop_budget, self.config.two_hop_budget
 
 
-def local_graph(session: Session, graph: Graph, adjacency: Adjacency, evidence: bool = True) -> LocalGraph:
+def local_graph(data: SiteData, context: RunContext[DanceConfig], evidence: bool = True) -> LocalGraph:
     """The site's graph, or the part of it that training sees, for DANCE.
 
     Args:
-        session: of the site.
-        graph: its nodes, and the edges that may be seen.
-        adjacency: of the graph.
+        data: of the site, in full or as training may see them.
+        context: of the run.
         evidence: whether the evidence path is taken, by which alone summaries are read.
 
     Raises:
         ConfigError: summaries are to join the text view of a site without encoded texts.
     """
-    bank = session.bank.to(session.device)
-    config = session.config
+    bank, config = data.bank.to(data.device), context.config
     texts = Texts(bank.pooled(config.text.pool_sharpness), bank.vectors, bank.ptr)
-    seed = derive_seed(config.seed, session.site.name, "two-hop sample")
-    summaries = joined_summaries(session) if evidence else None
+    seed = derive_seed(config.seed, data.site.name, "two-hop sample")
+    summaries = joined_summaries(data, context) if evidence else None
     return LocalGraph(
-        graph.with_features(texts.pooled),
-        adjacency,
+        data.graph.with_features(texts.pooled),
+        data.adjacency,
         texts,
         bank.document,
-        config.own(DanceConfig),
+        context.settings,
         seed,
         summaries,
     )

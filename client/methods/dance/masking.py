@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import FOLDER_FEATURES, SiteData
 from fedtag.client.evidence.masked_text import without_spans
 from fedtag.client.methods.dance.condensation import chosen_views, forward
 from fedtag.client.methods.dance.evidence import Texts
@@ -20,10 +22,8 @@ from fedtag.client.text.cache import TextCache
 from fedtag.client.text.node_texts import CACHE_FILE
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.dance.model import DanceModel
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.numerics.ragged import concatenated_ranges
-
-if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
 
 Variant = tuple[int, tuple[int, ...]]
 """A node, and the chunks of its text that are left: rows of the bank, ascending."""
@@ -40,22 +40,24 @@ class MaskedTexts:
     summaries join the text view, summarised like any text, and kept in the site's cache by its content.
 
     Args:
-        session: of the site.
-        local: its full graph.
+        local: the site's full graph.
+        data: of the site.
+        context: of the run.
 
     Raises:
         ConfigError: the site's vectors come from features.npy, so that no text can be masked.
     """
 
-    def __init__(self, session: Session, local: LocalGraph) -> None:
-        if session.data.features is not None:
+    def __init__(self, local: LocalGraph, data: SiteData, context: RunContext[DanceConfig]) -> None:
+        if data.features_from == FOLDER_FEATURES:
             raise ConfigError(
-                f"{session.site.name} brings features.npy in place of encoded texts, so that masking a text "
+                f"{data.site.name} brings features.npy in place of encoded texts, so that masking a text "
                 f"changes nothing: measure faithfulness on a site without it"
             )
-        self.session = session
         self.local = local
-        bank = session.bank
+        self.data = data
+        self.context = context
+        bank = data.bank
         self._ptr: list[int] = bank.ptr.tolist()
         self._start: list[int] = bank.start.tolist()
         self._end: list[int] = bank.end.tolist()
@@ -97,22 +99,22 @@ class MaskedTexts:
         """The node's text without its other chunks."""
         gone = sorted(set(range(self._ptr[node], self._ptr[node + 1])) - set(chunks))
         spans = [(self._start[chunk], self._end[chunk]) for chunk in gone]
-        return without_spans(self.session.data.texts[node], spans)
+        return without_spans(self.data.text_graph.texts[node], spans)
 
     def encoded(self) -> EncodedMasks:
         """All requested texts, encoded."""
-        session, text = self.session, self.session.config.text
+        data, context, text = self.data, self.context, self.context.config.text
         distinct = list(dict.fromkeys(self._texts.values()))
-        encoder = bank_encoder(session)
-        cache = TextCache(session.site.cache / CACHE_FILE)
-        progress = session.progress("encoding masked texts")
+        encoder = bank_encoder(data, context)
+        cache = TextCache(data.site.cache / CACHE_FILE)
+        progress = context.progress("encoding masked texts")
         bank = build_bank(distinct, encoder, cache, text.chunk_tokens, progress).bank
         summaries = None
         if self.local.summaries is not None:
-            summaries = text_summaries(session, distinct, bank, "summarising masked texts")
+            summaries = text_summaries(distinct, bank, "summarising masked texts", data, context)
         row = {string: number for number, string in enumerate(distinct)}
         rows = {variant: row[string] for variant, string in self._texts.items()}
-        return EncodedMasks(self.local, bank.to(session.device), rows, text.pool_sharpness, summaries)
+        return EncodedMasks(self.local, bank.to(data.device), rows, text.pool_sharpness, summaries)
 
 
 class EncodedMasks:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
 from fedtag.client.evidence.faithfulness import EVIDENCE, RANDOM, SELECTED, Outcomes, Readings, pooled
 from fedtag.client.evidence.measured import NodeFaithfulness
 from fedtag.client.evidence.packs import NodeId
@@ -29,10 +31,10 @@ from fedtag.client.methods.dance.rankings import Rankings, rankings
 from fedtag.client.prediction.outcome import ReleasedModel, load_released
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.methods.dance.model import DanceModel, initial_dance_model
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.randomness import numpy_generator
 
-if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
+Context = RunContext[DanceConfig]
 
 TARGETS_PER_BLOCK = 128
 ACTIONS: tuple[Action, ...] = get_args(Action)
@@ -59,32 +61,34 @@ class Measured:
     margins: NDArray[np.float64]
 
 
-def chosen_targets(session: Session, count: int, seed: int) -> tuple[int, ...]:
+def chosen_targets(data: SiteData, count: int, seed: int) -> tuple[int, ...]:
     """Test nodes drawn by seed, at most `count`, ascending."""
-    test = session.graph.test_mask.nonzero().squeeze(1).cpu().numpy()
-    generator = numpy_generator(seed, "faithfulness", session.site.name, "targets")
+    test = data.graph.test_mask.nonzero().squeeze(1).cpu().numpy()
+    generator = numpy_generator(seed, "faithfulness", data.site.name, "targets")
     drawn = generator.permutation(test.size)[:count]
     return tuple(sorted(test[drawn].tolist()))
 
 
-def measure(session: Session, released: ReleasedModel, targets: Sequence[int], seed: int) -> Measured:
+def measure(
+    released: ReleasedModel, targets: Sequence[int], seed: int, data: SiteData, context: Context
+) -> Measured:
     """Read off the prediction of each target under every condition.
 
     Args:
-        session: of the site.
         released: the model.
         targets: positions of labelled nodes, at least one.
         seed: of the random controls.
+        data: of the site.
+        context: of a prediction.
 
     Raises:
         ConfigError: the site's vectors come from features.npy.
         RunError: the model is not of these settings.
     """
-    graph = session.graph
-    fresh = initial_dance_model(session.config, graph.x.shape[1], graph.num_classes)
-    model = load_released(fresh, released).to(session.device)
-    local = local_graph(session, graph, session.adjacency)
-    return Measurement(session, model, local, seed).of(targets)
+    graph = data.graph
+    fresh = initial_dance_model(context.config, graph.x.shape[1], graph.num_classes)
+    model = load_released(fresh, released).to(data.device)
+    return Measurement(model, local_graph(data, context), seed, data, context).of(targets)
 
 
 @dataclass(frozen=True)
@@ -110,16 +114,19 @@ class Prepared:
 class Measurement:
     """One model on one site's graph."""
 
-    def __init__(self, session: Session, model: DanceModel, local: LocalGraph, seed: int) -> None:
-        self.session = session
+    def __init__(
+        self, model: DanceModel, local: LocalGraph, seed: int, data: SiteData, context: Context
+    ) -> None:
         self.model = model
         self.local = local
         self.seed = seed
+        self.data = data
+        self.context = context
         self.steps = local.config.chunk_budget
 
     def of(self, targets: Sequence[int]) -> Measured:
         """Measure in blocks of targets, so that memory does not grow with their number."""
-        session, model, local = self.session, self.model, self.local
+        data, model, local = self.data, self.model, self.local
         nodes = torch.arange(local.graph.num_nodes, device=local.graph.x.device)
         rows = torch.tensor(targets, device=nodes.device)
         # Encoding, which needs all threads, stays outside.
@@ -129,9 +136,9 @@ class Measurement:
             told, margins = guarantees(model, local, passed.g, everywhere)
             evidence, _, found = chosen_views(model, local, passed, rows)
             ranked = rankings(
-                model, local, passed.g, evidence, found, session.bank.tokens, self.seed, session.site.name
+                model, local, passed.g, evidence, found, data.bank.tokens, self.seed, data.site.name
             )
-            reach = reach_of(model, local, rows, session.config.model.layers)
+            reach = reach_of(model, local, rows, self.context.config.model.layers)
             full = evidence_path(model, local, rows, None)
         parts = []
         for first in range(0, len(targets), TARGETS_PER_BLOCK):
@@ -150,7 +157,7 @@ class Measurement:
         )
 
     def _prepared(self, ranked: Rankings, block: range) -> Prepared:
-        masked = MaskedTexts(self.session, self.local)
+        masked = MaskedTexts(self.local, self.data, self.context)
         conditions = [condition for target in block for condition in self._conditions(ranked, target)]
         for condition in conditions:
             masked.request(self._mask(masked, ranked, condition)[0])
@@ -168,7 +175,7 @@ class Measurement:
         plain = None
         if full.without_bypass is not None and empty.without_bypass is not None:
             plain = Recorder(labels, block, self.steps, full.without_bypass, empty.without_bypass)
-        progress = self.session.progress("predicting from masked texts")
+        progress = self.context.progress("predicting from masked texts")
         for done, condition in enumerate(conditions, start=1):
             graph = prepared.encoded.graph(*self._mask(prepared.masked, ranked, condition))
             said = evidence_path(self.model, graph, rows[condition.target].view(1), reach)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from fedtag.client.condense.core.members import Core
 from fedtag.client.condense.core.of_round import core_of_round, due
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.methods.base import GRAPH, ClientMethod
 from fedtag.client.methods.dance.condensation import (
     Forward,
     choose_evidence,
@@ -16,189 +22,146 @@ from fedtag.client.methods.dance.condensation import (
     forward,
     views,
 )
-from fedtag.client.methods.dance.keeping import keep_core_evidence, keep_scored_evidence
+from fedtag.client.methods.dance.evidence import Evidence
+from fedtag.client.methods.dance.keeping import keep_core_evidence, keep_scored_evidence, scored_evidence
 from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
-from fedtag.client.methods.dance.node_summaries import summaries_ledger
-from fedtag.client.methods.dance.prediction import predicted
+from fedtag.client.methods.dance.node_summaries import FEATURE, refuse_features, summaries_ledger
 from fedtag.client.methods.dance.training import CoreLoss
-from fedtag.client.train.optimisation import clock_limit, local_epochs, optimise, optimiser, scheduled_rate
-from fedtag.client.train.scoring import score_tensors, subset_tallies
-from fedtag.client.train.statistics import client_statistics, validation_accuracy
-from fedtag.common.methods.dance.model import DanceModel, initial_dance_model
+from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
+from fedtag.common.config import RunConfig
+from fedtag.common.graph import Adjacency
+from fedtag.common.methods.dance.model import DanceModel, Views, initial_dance_model
 from fedtag.common.methods.dance.settings import DanceConfig
-from fedtag.common.models.parameters import (
-    Parameters,
-    difference,
-    fingerprint,
-    load_parameters,
-    parameters_of,
-)
-from fedtag.common.randomness import torch_generator
-from fedtag.common.wire.records import Content, Instruction, prefixed
+from fedtag.common.models.parameters import load_parameters, parameters_of
+from fedtag.common.wire.records import Content, prefixed
 
-if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
-    from fedtag.client.prediction.outcome import Prediction, ReleasedModel
+Context = RunContext[DanceConfig]
+
+EVIDENCE = "evidence"
+"""Scores of the fused features of every node, by the backbone on the original links."""
 
 
-class Dance:
-    """Phases: `train` (score the received model, condense, train), `score`, and `close` (score, keep evidence)."""
+@dataclass(frozen=True)
+class CoreExamples:
+    """What a round trains on: the core, its evidence and its links, and what the received model gives for them."""
 
-    def respond(self, instruction: Instruction, session: Session) -> Content:
-        work = Work(instruction, session)
-        tensors: dict[str, Tensor] = {}
-        values: dict[str, object] = {"sizes": session.sizes}
-        if instruction.content.values.get("evaluate"):
-            tensors |= prefixed("scores", work.scores(work.scored_parameters()))
-        if instruction.phase == "train":
-            update, told = work.train()
-            tensors |= update
-            values |= told
-        if instruction.phase == "close":
-            values |= work.keep_evidence()
-        return Content(tensors, values)
-
-    def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
-        return predicted(session, released, evidence)
+    local: LocalGraph
+    passed: Forward
+    core: Core
+    evidence: Evidence
+    adjacency: Adjacency
+    seen: Views
 
 
-class Work:
-    """One instruction at one site."""
+class Dance(ClientMethod[DanceConfig]):
+    """Phases: `train` (score the received model, condense, train), `score`, and `close` (score, keep evidence).
 
-    def __init__(self, instruction: Instruction, session: Session) -> None:
-        self.instruction = instruction
-        self.session = session
-        self.config = session.config
-        self.received = instruction.content.section("model")
-        # Values are loaded before every use, so that the module itself may last; only round 1 needs initial ones.
-        build = self._fresh_model
-        self.model = session.kept("dance model", build) if self.received else build()
-        self.start: Parameters = dict(self.received) or parameters_of(self.model)
+    There are two ways of scoring: `graph`, the backbone on (A, t), and `evidence`, the fused x of every node on A, by
+    which the model is trained; the plain one has no loss of its own by default.
+    """
 
-    def _fresh_model(self) -> DanceModel:
-        graph = self.session.graph
-        return initial_dance_model(self.config, graph.x.shape[1], graph.num_classes).to(self.session.device)
+    trained_by = EVIDENCE
 
-    def _scoring_graph(self) -> LocalGraph:
-        session = self.session
-        return session.kept("dance graph", lambda: local_graph(session, session.graph, session.adjacency))
+    def model(self, data: SiteData, context: Context) -> DanceModel:
+        return initial_dance_model(context.config, data.graph.x.shape[1], data.graph.num_classes)
 
-    def _training_graph(self) -> LocalGraph:
-        session = self.session
-        if not self.config.train.inductive:
-            return self._scoring_graph()
-        return session.kept(
-            "dance training graph",
-            lambda: local_graph(session, session.training_graph, session.training_adjacency),
-        )
+    def logits(self, model: Any, data: SiteData, context: Context) -> Mapping[str, Tensor]:
+        local = local_view(data, context)
+        passed = forward(model, local)
+        return {GRAPH: passed.logits, EVIDENCE: evidence_logits(model, local, passed)}
 
-    def scored_parameters(self) -> Parameters:
-        """The running average where the server keeps one, else the global model."""
-        return self.instruction.content.section("average") or self.start
-
-    def scores(self, parameters: Parameters) -> dict[str, Tensor]:
-        """Counts of both scoring paths on the full local graph: (A, t), and the fused x of every node on A."""
-        session, model = self.session, self.model
-        load_parameters(model, parameters)
-        local = self._scoring_graph()
-        with session.timed("score"), torch.no_grad():
+    def examples(
+        self, model: Any, data: SiteData, context: Context
+    ) -> tuple[CoreExamples | None, dict[str, Any]]:
+        """The core of the round; its evidence is written at the site."""
+        local = local_view(data.training, context)
+        with context.timed("condense"):
             passed = forward(model, local)
-            logits = evidence_logits(model, local, passed)
-            return score_tensors("graph", subset_tallies(passed.logits, local.graph)) | score_tensors(
-                "evidence", subset_tallies(logits, local.graph)
-            )
-
-    def train(self) -> tuple[dict[str, Tensor], dict[str, object]]:
-        """Condense and train on the received model; the update, and what the server is told."""
-        session, config = self.session, self.config
-        load_parameters(self.model, self.start)
-        told: dict[str, object] = {}
-        if not self.received:
-            told["initial"] = fingerprint(self.start)
-        local = self._training_graph()
-        with session.timed("condense"):
-            passed = forward(self.model, local)
-            core = core_of_round(
-                session, config.own(DanceConfig), passed.g, passed.logits, self.instruction.round
-            )
+            core = core_of_round(data, context, context.settings, passed.g, passed.logits)
             condensed = {"core": core.nodes.numel(), "nodes": local.graph.num_nodes}
-            told["condensation"] = condensed
             if not bool(local.graph.train_mask[core.nodes].any()):
-                return {}, told
-            selector, selecting = self._selector(local, passed)
-            if selector is self.model:
+                return None, {"condensation": condensed}
+            selector, selecting = self.selector(model, local, passed, data, context)
+            if selector is model:
                 evidence, seen, found = chosen_views(selector, local, passed, core.nodes)
             else:
                 evidence = choose_evidence(selector, local, selecting, core.nodes)
-                seen, found = views(self.model, local, passed.g, evidence)
+                seen, found = views(model, local, passed.g, evidence)
             with torch.no_grad():
-                x = self.model.fuse(seen)
-            adjacency, fell_back = core_graph(config.own(DanceConfig), local, evidence, x)
-            told["condensation"] = {
-                **condensed,
-                "links": adjacency.edge_index.shape[1],
-                "fell_back": fell_back,
-            }
-            self._remember(selector)
-            keep_core_evidence(session, self.model, evidence, x, found, adjacency, self.instruction.round)
-        generator = torch_generator(
-            config.seed, self.instruction.round, session.site.name, "dropout", device=session.device
-        )
-        loss = CoreLoss(
-            self.model, local, passed.g, core, evidence, adjacency, config.own(DanceConfig), generator, seen
-        )
-        train, number = config.train, self.instruction.round
-        rate = scheduled_rate(train.learning_rate, train.schedule, train.final_rate, number, config.rounds)
-        stepper = optimiser(
-            self.model.parameters(), train.optimizer, rate, train.momentum, train.weight_decay
-        )
-        until = clock_limit(self.instruction.content.values.get("training_seconds"))
-        with session.timed("train"):
-            accuracy = None
-            if train.accuracy_threshold:
-                accuracy = validation_accuracy(evidence_logits(self.model, local, passed), local.graph)
-            epochs = local_epochs(train.epochs, train.extra_epochs, train.accuracy_threshold, accuracy)
-            training = optimise(self.model, loss, stepper, epochs, train.prox_mu, until)
-        told["training"] = vars(training)
-        if config.aggregation.weights == "distribution-aware":
-            with session.timed("statistics"):
-                # The path by which the model is trained; the plain one has no loss of its own by default.
-                logits = evidence_logits(self.model, local, forward(self.model, local))
-                told["statistics"] = client_statistics(session, logits, number)
-        return prefixed("update", difference(parameters_of(self.model), self.start)), told
+                x = model.fuse(seen)
+            adjacency, fell_back = core_graph(context.settings, local, evidence, x)
+            condensed |= {"links": adjacency.edge_index.shape[1], "fell_back": fell_back}
+            if context.settings.text_refresh != 1:
+                # For rounds in which the evidence is not refreshed.
+                context.memory.remember(prefixed("selector", parameters_of(selector)), {})
+            keep_core_evidence(model, evidence, x, found, adjacency, data, context)
+        return CoreExamples(local, passed, core, evidence, adjacency, seen), {"condensation": condensed}
 
-    def _selector(self, local: LocalGraph, passed: Forward) -> tuple[DanceModel, Forward]:
+    def selector(
+        self, model: DanceModel, local: LocalGraph, passed: Forward, data: SiteData, context: Context
+    ) -> tuple[DanceModel, Forward]:
         """The model that chooses the evidence, and its pass: the received one, or that of the last text refresh."""
-        remembered = self.session.remembered()
-        if remembered is None or due(self.instruction.round, self.config.own(DanceConfig).text_refresh):
-            return self.model, passed
-        selector = self._fresh_model()
+        remembered = context.memory.remembered()
+        if remembered is None or due(context.round, context.settings.text_refresh):
+            return model, passed
+        selector = self.model(data, context).to(data.device)
         load_parameters(selector, Content(remembered.tensors).section("selector"))
         return selector, forward(selector, local)
 
-    def _remember(self, selector: DanceModel) -> None:
-        """Keep the selector for rounds in which the evidence is not refreshed."""
-        if self.config.own(DanceConfig).text_refresh != 1:
-            self.session.remember(prefixed("selector", parameters_of(selector)), {})
+    def loss(self, model: Any, examples: CoreExamples, generator: torch.Generator) -> Callable[[], Tensor]:
+        one, config = examples, examples.local.config
+        return CoreLoss(
+            model, one.local, one.passed.g, one.core, one.evidence, one.adjacency, config, generator, one.seen
+        )
 
-    def keep_evidence(self) -> dict[str, object]:
+    def local_scores(self, model: Any, data: SiteData, context: Context) -> dict[str, Tensor]:
+        """None: another evidence of every node would take about as long as the training."""
+        return {}
+
+    def close(self, data: SiteData, context: Context) -> Content:
         """Write the evidence of every node for the last model and for the best one so far; one is released."""
-        values = self.instruction.content.values
+        values = context.content.values
         last, best = values["last_round"], values.get("best_round")
-        candidates = {last: self.scored_parameters()}
+        candidates = {last: context.content.section("average") or self.start(data, context)}
         if best is not None:
-            candidates[best] = self.instruction.content.section("best")
-        local = self._scoring_graph()
-        ledgers = [summaries_ledger(self.session, local.neighbours, local.second_neighbours)]
+            candidates[best] = context.content.section("best")
+        local = local_view(data, context)
+        ledgers = [summaries_ledger(local.neighbours, local.second_neighbours, data, context)]
         for round_number, parameters in candidates.items():
-            load_parameters(self.model, parameters)
+            model = self.with_parameters(parameters, data, context)
             # Which of the two is released is known only when all clients have scored the last one.
-            ledgers.append(keep_scored_evidence(self.session, self.model, local, round_number))
+            ledgers.append(keep_scored_evidence(model, local, round_number, data, context))
         tokens: dict[str, int] = {}
         for ledger in ledgers:
             for name, count in vars(ledger).items() if ledger is not None else ():
                 tokens[name] = tokens.get(name, 0) + count
-        return {"tokens": tokens} if tokens else {}
+        return Content({}, {"tokens": tokens} if tokens else {})
+
+    def predict(
+        self, released: ReleasedModel, data: SiteData, context: Context, evidence: bool = False
+    ) -> Prediction:
+        """Logits of every node and, if asked for, the evidence of each, made as at the end of a run.
+
+        On the path `graph` the evidence is that of the other path, whose prediction the packs name.
+        """
+        model = load_released(self.model(data, context), released).to(data.device)
+        plain = released.path == GRAPH and not evidence
+        local = local_graph(data, context, evidence=not plain)
+        if plain:
+            return Prediction(forward(model, local).logits)
+        logits, packs = scored_evidence(model, local, released.round, data)
+        if released.path == GRAPH:
+            logits = forward(model, local).logits
+        return Prediction(logits, packs if evidence else None)
+
+    def check(self, data: SiteData, config: RunConfig) -> None:
+        if config.own(DanceConfig).summaries == FEATURE:
+            refuse_features(data)
+
+
+def local_view(data: SiteData, context: Context) -> LocalGraph:
+    """The site's graph for DANCE, in full or as training may see it; made once in a run."""
+    return context.cached(data, "dance graph", lambda: local_graph(data, context))
 
 
 @torch.no_grad()
@@ -207,3 +170,6 @@ def evidence_logits(model: DanceModel, local: LocalGraph, passed: Forward) -> Te
     rows = torch.arange(local.graph.num_nodes, device=local.graph.x.device)
     _, seen, _ = chosen_views(model, local, passed, rows)
     return model.backbone(model.fuse(seen), local.adjacency)
+
+
+METHOD = Dance()

@@ -19,41 +19,43 @@ measurement makes; the bundled model takes 1 to 2 seconds for each on a processo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import FOLDER_FEATURES, SiteData
 from fedtag.client.evidence.narration import TokenLedger
 from fedtag.client.text.bank import TextBank
 from fedtag.client.text.encoder import Encoder
 from fedtag.client.text.language_model import LanguageModel
-from fedtag.client.text.summaries import SummaryCache, count_group_prompt_tokens, summarise
+from fedtag.client.text.summaries import (
+    SummaryCache,
+    SummaryRequest,
+    count_group_prompt_tokens,
+    summarise,
+)
 from fedtag.client.text.summary_vectors import SUMMARY_CACHE, summary_vectors, text_requests
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.numerics.ragged import Ragged, merge
 
-if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
-    from fedtag.client.text.summaries import SummaryRequest
+Context = RunContext[DanceConfig]
 
 FEATURE = "feature"
 
 
-def language_model(session: Session) -> LanguageModel:
+def language_model(data: SiteData, context: Context) -> LanguageModel:
     """The model that writes summaries at the site."""
-    summaries = session.config.summaries
-    return LanguageModel(
-        summaries.model, str(session.device), batch_size=summaries.batch, cache=session.site.cache
-    )
+    summaries = context.config.summaries
+    return LanguageModel(summaries.model, str(data.device), batch_size=summaries.batch, cache=data.site.cache)
 
 
-def bank_encoder(session: Session) -> Encoder:
+def bank_encoder(data: SiteData, context: Context) -> Encoder:
     """The encoder of the site's texts."""
-    text = session.config.text
-    return Encoder(text.encoder, str(session.device), text.dtype)
+    text = context.config.text
+    return Encoder(text.encoder, str(data.device), text.dtype)
 
 
 def summaries_join(config: DanceConfig) -> bool:
@@ -61,69 +63,71 @@ def summaries_join(config: DanceConfig) -> bool:
     return config.summaries == FEATURE and config.summary_share > 0
 
 
-def joined_summaries(session: Session) -> Float[Tensor, "nodes dim"] | None:
+def joined_summaries(data: SiteData, context: Context) -> Float[Tensor, "nodes dim"] | None:
     """σ of every node, zero where it has no chunk; None where no summary joins the view.
 
     Raises:
         ConfigError: summaries are to join, but the site brings features.npy in place of encoded texts.
         WeightsError: the language model is needed and cannot be had.
     """
-    if session.config.own(DanceConfig).summaries == FEATURE:
-        refuse_features(session.site.name, session.data.features is not None)
-    if not summaries_join(session.config.own(DanceConfig)):
+    if context.settings.summaries == FEATURE:
+        refuse_features(data)
+    if not summaries_join(context.settings):
         return None
 
     def build() -> Tensor:
-        with session.timed("summarise"):
-            return text_summaries(session, session.data.texts, session.bank, "summarising texts")
+        with context.timed("summarise"):
+            return text_summaries(data.text_graph.texts, data.bank, "summarising texts", data, context)
 
-    return session.kept("summaries", build)
+    return context.cached(data, "summaries", build)
 
 
-def refuse_features(site: str, features: bool) -> None:
+def refuse_features(data: SiteData) -> None:
     """Raise ConfigError where a site has features: they are of another space than its texts, if it has texts."""
-    if features:
+    if data.features_from == FOLDER_FEATURES:
         raise ConfigError(
-            f"{site} brings features.npy in place of encoded texts, and summaries of texts cannot join its vectors: "
-            f"leave the file out, or set dance.summaries = audit"
+            f"{data.site.name} brings features.npy in place of encoded texts, and summaries of texts cannot join its "
+            f"vectors: leave the file out, or set dance.summaries = audit"
         )
 
 
 def text_summaries(
-    session: Session, texts: Sequence[str], bank: TextBank, work: str
+    texts: Sequence[str], bank: TextBank, work: str, data: SiteData, context: Context
 ) -> Float[Tensor, "texts dim"]:
-    """σ of some texts, on the session's device.
+    """σ of some texts, on the site's device.
 
     Args:
-        session: whose language model writes what its cache lacks.
         texts: any.
         bank: of these texts.
         work: what is shown meanwhile.
+        data: of the site, whose language model writes what its cache lacks.
+        context: of the run.
     """
     vectors = summary_vectors(
-        _requests(session, texts, bank),
-        language_model(session),
-        bank_encoder(session),
-        session.site.cache,
-        session.progress(work),
+        _requests(texts, bank, data, context),
+        language_model(data, context),
+        bank_encoder(data, context),
+        data.site.cache,
+        context.progress(work),
     )
-    return vectors.to(session.device)
+    return vectors.to(data.device)
 
 
-def summaries_ledger(session: Session, near: Ragged, far: Ragged) -> TokenLedger | None:
+def summaries_ledger(near: Ragged, far: Ragged, data: SiteData, context: Context) -> TokenLedger | None:
     """What the summaries of all nodes took; None where none joins the view or was written.
 
     A prompt holds chunks of one node only, whose full text stands for those of the selected neighbours.
 
     Args:
-        session: of the site; everything is in its cache.
         near, far: first and second neighbours of every node.
+        data: of the site; everything is in its cache.
+        context: of the run.
     """
-    if not summaries_join(session.config.own(DanceConfig)):
+    if not summaries_join(context.settings):
         return None
-    data, model = session.data, language_model(session)
-    requests = _requests(session, data.texts, session.bank)
-    summaries = summarise(requests, model, SummaryCache(session.site.cache / SUMMARY_CACHE))
+    graph, model = data.text_graph, language_model(data, context)
+    requests = _requests(graph.texts, data.bank, data, context)
+    summaries = summarise(requests, model, SummaryCache(data.site.cache / SUMMARY_CACHE))
     written = torch.tensor([summary.prompt_tokens > 0 for summary in summaries])
     if not bool(written.any()):
         return None
@@ -132,7 +136,7 @@ def summaries_ledger(session: Session, near: Ragged, far: Ragged) -> TokenLedger
     answers = sum(summary.answer_tokens for summary in summaries)
 
     def counted(groups: Ragged) -> int:
-        return int(count_group_prompt_tokens(data.texts, groups, data.classes, model).sum())
+        return int(count_group_prompt_tokens(graph.texts, groups, graph.classes, model).sum())
 
     return TokenLedger(
         answers + sum(summary.prompt_tokens for summary in summaries),
@@ -142,5 +146,5 @@ def summaries_ledger(session: Session, near: Ragged, far: Ragged) -> TokenLedger
     )
 
 
-def _requests(session: Session, texts: Sequence[str], bank: TextBank) -> list[SummaryRequest]:
-    return text_requests(texts, bank, session.data.classes, session.config.own(DanceConfig).chunk_budget)
+def _requests(texts: Sequence[str], bank: TextBank, data: SiteData, context: Context) -> list[SummaryRequest]:
+    return text_requests(texts, bank, data.text_graph.classes, context.settings.chunk_budget)

@@ -1,5 +1,3 @@
 """FedC4 at a client."""
 
-from fedtag.client.methods.fedc4.method import FedC4
-
-METHOD = FedC4()
+from fedtag.client.methods.fedc4.method import METHOD as METHOD

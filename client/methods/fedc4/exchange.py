@@ -14,7 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fedtag.client.context.messages import Mailbox
+from fedtag.client.context.messages import Messages
 from fedtag.client.methods.fedc4.collaboration.clusters import clustered, merging_height
 from fedtag.client.methods.fedc4.collaboration.embedding import (
     Portrait,
@@ -36,19 +36,19 @@ from fedtag.common.wire.records import Content
 LOGGER = logging.getLogger("fedtag")
 
 
-def receive_nodes(memory: Memory, mailbox: Mailbox, graph: Graph) -> Memory:
+def receive_nodes(memory: Memory, messages: Messages, graph: Graph) -> Memory:
     """Add the nodes that peers sent; one that is known by its sender and place is not taken twice.
 
     A letter whose tensors do not fit the federation is left out, and its sender told to the server.
     """
     known = set(memory.origin)
     origin, x, y = list(memory.origin), [], []
-    for sender, letters in sorted(mailbox.received.get(NODES, {}).items()):
+    for sender, letters in sorted(messages.received.get(NODES, {}).items()):
         for content in letters:
             try:
                 features, labels, places = _checked(content, graph)
             except WireError as error:
-                mailbox.complain(sender, str(error))
+                messages.complain(sender, str(error))
                 continue
             new = [row for row, place in enumerate(places) if (sender, place) not in known]
             origin += [(sender, places[row]) for row in new]
@@ -64,7 +64,7 @@ def receive_nodes(memory: Memory, mailbox: Mailbox, graph: Graph) -> Memory:
 
 def send_portraits(
     memory: Memory,
-    mailbox: Mailbox,
+    messages: Messages,
     hidden: Tensor,
     settings: FedC4Config,
     round_number: int,
@@ -76,23 +76,23 @@ def send_portraits(
         return memory
     everybody = settings.exchange == "broadcast" or (round_number - 1) % settings.recluster == 0
     receivers = [
-        peer for peer in mailbox.peers if everybody or peer in memory.cluster or peer not in memory.met
+        peer for peer in messages.peers if everybody or peer in memory.cluster or peer not in memory.met
     ]
     own = _portrait(hidden, settings, seed)
     for peer in receivers:
-        mailbox.send(peer, PORTRAIT, Content({"mean": own.mean, "spectrum": own.spectrum}))
+        messages.send(peer, PORTRAIT, Content({"mean": own.mean, "spectrum": own.spectrum}))
     return replace(memory, hidden=hidden, everybody=everybody, met=memory.met | set(receivers))
 
 
 def send_nodes(
-    memory: Memory, mailbox: Mailbox, name: str, core: Condensed, settings: FedC4Config, seed: int
+    memory: Memory, messages: Messages, name: str, core: Condensed, settings: FedC4Config, seed: int
 ) -> tuple[Memory, dict[str, int]]:
     """Form clusters from the portraits that came, and show each peer of the own cluster nodes that it lacks.
 
     Returns:
         The memory, and the number of nodes shown to each peer; none where the nodes are real ones.
     """
-    arrived = mailbox.latest(PORTRAIT)
+    arrived = messages.latest(PORTRAIT)
     if memory.hidden is None or not arrived:
         return memory, {}
     own = _portrait(memory.hidden, settings, seed)
@@ -101,7 +101,7 @@ def send_nodes(
         try:
             portraits[peer] = _read_portrait(content, own)
         except WireError as error:
-            mailbox.complain(peer, str(error))
+            messages.complain(peer, str(error))
     hidden, memory = memory.hidden, _grouped(memory, name, portraits, settings)
     if core.copies:
         LOGGER.warning(
@@ -117,7 +117,7 @@ def send_nodes(
     scale = common_scale(portraits)
     shown, counts = dict(memory.shown), dict[str, int]()
     for peer in memory.cluster:
-        if peer == name or peer not in mailbox.peers:
+        if peer == name or peer not in messages.peers:
             continue
         if settings.exchange == "selected":
             chosen = selected(hidden, portraits[peer].mean, scale, settings.threshold).tolist()
@@ -126,7 +126,7 @@ def send_nodes(
         new = [place for place in chosen if place not in set(shown.get(peer, ()))]
         if new:
             tensors = {"x": visible[new], "y": core.y[new], "place": torch.tensor(new)}
-            mailbox.send(peer, NODES, Content(tensors))
+            messages.send(peer, NODES, Content(tensors))
             shown[peer] = (*shown.get(peer, ()), *new)
             counts[peer] = len(new)
     return replace(memory, shown=shown), counts

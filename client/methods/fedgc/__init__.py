@@ -1,5 +1,3 @@
 """FedGC on the client: self-training, class-wise gradients, fine-tuning."""
 
-from fedtag.client.methods.fedgc.method import FedGC
-
-METHOD = FedGC()
+from fedtag.client.methods.fedgc.method import METHOD as METHOD

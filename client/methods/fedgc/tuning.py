@@ -2,51 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch.nn import functional
 
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.fedgc.preparation import Prepared
 from fedtag.client.train.optimisation import optimiser
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import Parameters, load_parameters, parameters_of
-from fedtag.common.randomness import torch_generator
-
-if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
 
 
-def fine_tune(session: Session, model: NodeClassifier, prepared: Prepared, round_number: int) -> None:
+def fine_tune(
+    model: NodeClassifier,
+    prepared: Prepared,
+    round_number: int,
+    data: SiteData,
+    context: RunContext[FedGCConfig],
+) -> None:
     """Some steps of Adam on training nodes, in place; the model of the best step on validation nodes stays.
 
     The received model is one of those. The better accuracy decides, then the lower cross-entropy, then the fewer
     steps. Without validation nodes the last step stands; without training nodes nothing moves.
 
     Args:
-        session: of the client.
         model: changed in place.
         prepared: whose features are read.
         round_number: of dropout.
+        data: of the client.
+        context: of the run.
     """
-    settings, graph, adjacency = (
-        session.config.own(FedGCConfig),
-        session.training_graph,
-        session.training_adjacency,
-    )
+    settings, graph, adjacency = context.settings, data.training.graph, data.training.adjacency
     labels = graph.y[graph.train_mask]
     if not labels.numel():
         return
-    judges = session.graph.val_mask
+    judges = data.graph.val_mask
     chooses = bool(judges.any())
-    generator = torch_generator(
-        session.config.seed, round_number, session.site.name, "fine-tuning", device=session.device
-    )
+    generator = context.generator(round_number, data.site.name, "fine-tuning", device=data.device)
     stepper = optimiser(model.parameters(), "adam", settings.fine_tune_rate, 0.0, settings.weight_decay)
     best: tuple[float, float] | None = None
     found: Parameters = {}
-    with session.timed("fine-tune"):
+    with context.timed("fine-tune"):
         for step in range(settings.fine_tune_steps + 1):
             if step:
                 stepper.zero_grad(set_to_none=True)
@@ -54,7 +51,7 @@ def fine_tune(session: Session, model: NodeClassifier, prepared: Prepared, round
                 functional.cross_entropy(logits[graph.train_mask], labels).backward()
                 stepper.step()
             if chooses:
-                score = judged(session, model, prepared)
+                score = judged(model, prepared, data)
                 if best is None or score > best:
                     best, found = score, parameters_of(model)
     if chooses:
@@ -62,10 +59,10 @@ def fine_tune(session: Session, model: NodeClassifier, prepared: Prepared, round
 
 
 @torch.no_grad()
-def judged(session: Session, model: NodeClassifier, prepared: Prepared) -> tuple[float, float]:
+def judged(model: NodeClassifier, prepared: Prepared, data: SiteData) -> tuple[float, float]:
     """Accuracy on the validation nodes, and minus the cross-entropy there."""
-    graph = session.graph
-    logits = model(prepared.x, session.adjacency)[graph.val_mask]
+    graph = data.graph
+    logits = model(prepared.x, data.adjacency)[graph.val_mask]
     labels = graph.y[graph.val_mask]
     accuracy = (logits.argmax(1) == labels).double().mean()
     return float(accuracy), -float(functional.cross_entropy(logits, labels))

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedtag.client.context.messages import Mailbox
+from fedtag.client.context.messages import Messages
 from fedtag.client.parts.neighbour_exchange.bundles import Bundle
 from fedtag.common.parts.neighbour_exchange.homomorphic import Holder
 from fedtag.common.parts.neighbour_exchange.masked_parts import masked_part, opened
@@ -38,13 +38,13 @@ class Masks:
     """Pairwise masks; see common/secure/masked_parts.py.
 
     Args:
-        mailbox: knows the keys that the site shares with its peers.
+        messages: knows the keys that the site shares with its peers.
         fixed: how numbers are encoded.
     """
 
-    def __init__(self, mailbox: Mailbox, fixed: FixedPoint) -> None:
-        self._mailbox = mailbox
-        self._name = mailbox.site.name
+    def __init__(self, messages: Messages, fixed: FixedPoint) -> None:
+        self._messages = messages
+        self._name = messages.site.name
         self._fixed = fixed
 
     def enciphered(self, bundle: Bundle, hop: int, values: Numbers) -> bytes:
@@ -59,7 +59,7 @@ class Masks:
         return opened(body, size, self._fixed, keys)
 
     def _key(self, peer: str, bundle: Bundle, hop: int) -> bytes:
-        return self._mailbox.key_with(peer, canonical("neighbours", hop, bundle.slot))
+        return self._messages.key_with(peer, canonical("neighbours", hop, bundle.slot))
 
 
 class Homomorphic:

@@ -13,16 +13,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
 from fedtag.client.parts.neighbour_exchange.bundles import Bundle, Crossings, asked, check_requests
 from fedtag.client.parts.neighbour_exchange.ciphers import Cipher, Homomorphic, Masks
 from fedtag.client.parts.neighbour_exchange.sums import Propagation
-from fedtag.client.site.state import Remembered, StateStore
+from fedtag.client.site.state import Remembered, check_run
 from fedtag.common.errors import WireError
 from fedtag.common.parts.neighbour_exchange.homomorphic import fresh_key, tenseal
 from fedtag.common.parts.neighbour_exchange.messages import Part, packed, unpacked
@@ -35,57 +38,68 @@ from fedtag.common.parts.neighbour_exchange.names import (
     REQUEST,
     TAKE_PHASE,
 )
-from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
+from fedtag.common.parts.neighbour_exchange.settings import NeighbourExchangeConfig
 from fedtag.common.secure.fixed_point import FixedPoint
 from fedtag.common.secure.private_file import private_folder, replace_private
-from fedtag.common.wire.records import Content, Instruction
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fedtag.client.context.session import Session
+from fedtag.common.wire.records import Content
 
 LOGGER = logging.getLogger("fedtag")
 
 NAME = "exchanged"
 """Of the features after the exchange, among what a site keeps."""
 
+PART = "neighbour-exchange"
+"""Of what is remembered from one phase to the next."""
+
 KEY_FILE = "neighbours.key"
 
 
-def take_part(instruction: Instruction, session: Session) -> Content:
+def take_part(data: SiteData, context: RunContext[Any]) -> Content:
     """Carry out a phase of the exchange."""
-    StateStore(session.site.state, instruction.run)  # a run whose name is no name has no place on disk
-    with session.timed(NEIGHBOURS):
-        exchange = Exchange(session)
-        if instruction.phase == ASK_PHASE:
+    check_run(context.run)  # a run whose name is no name has no place on disk
+    with context.timed(NEIGHBOURS):
+        exchange = Exchange(data, context)
+        if context.phase == ASK_PHASE:
             content = exchange.ask()
-        elif instruction.phase == TAKE_PHASE:
-            content = exchange.take(instruction)
+        elif context.phase == TAKE_PHASE:
+            content = exchange.take()
         else:
-            content = exchange.give(instruction)
-    return Content(content.tensors, {"sizes": session.sizes, **content.values})
+            content = exchange.give()
+    return Content(content.tensors, {"sizes": data.sizes, **content.values})
+
+
+def propagation(data: SiteData) -> tuple[Propagation, Crossings]:
+    """Of a site's own nodes, and its cross edges.
+
+    Raises:
+        ConfigError: the graph is directed.
+    """
+    crossings = Crossings.of(data.text_graph)
+    source = torch.from_numpy(crossings.source).to(data.device)
+    weight = torch.from_numpy(crossings.weight).to(data.graph.x)
+    return Propagation.of(data.graph, source, weight), crossings
+
+
+def alone(data: SiteData, hops: int) -> Tensor:
+    """ÂX, or Â²X, of own nodes."""
+    own, _ = propagation(data)
+    x = data.graph.x
+    for _ in range(hops):
+        x = own.local(x)
+    return x
 
 
 class Exchange:
     """One site in one phase of the exchange."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.settings = exchange_settings(session.config)
-        self.name = session.site.name
-        self.crossings = Crossings.of(session.data)
-        graph = session.graph
-        self.source = torch.from_numpy(self.crossings.source).to(session.device)
-        self.weight = torch.from_numpy(self.crossings.weight).to(graph.x)
-        self.propagation = Propagation.of(graph, self.source, self.weight)
-
-    def alone(self) -> Tensor:
-        """ÂX, or Â²X, of own nodes."""
-        x = self.session.graph.x
-        for _ in range(self.settings.hops):
-            x = self.propagation.local(x)
-        return x
+    def __init__(self, data: SiteData, context: RunContext[Any]) -> None:
+        self.data = data
+        self.context = context
+        self.settings = context.config.own(NeighbourExchangeConfig)
+        self.name = data.site.name
+        self.propagation, self.crossings = propagation(data)
+        self.source = torch.from_numpy(self.crossings.source).to(data.device)
+        self.weight = torch.from_numpy(self.crossings.weight).to(data.graph.x)
 
     def ask(self) -> Content:
         """Requests to the owners of neighbours and, from the first client by name, the shared key to everybody.
@@ -93,35 +107,34 @@ class Exchange:
         Raises:
             ConfigError: TenSEAL is needed and not installed.
         """
-        mailbox, data = self.session.mailbox, self.session.data
+        messages, ids = self.context.messages, self.data.text_graph.node_ids
         if self.settings.mode == "encrypted":
             tenseal()
-        wanted = asked(self.crossings, data.node_ids, self.name, mailbox.peers, self.settings.min_neighbours)
-        for owner in mailbox.peers:
+        wanted = asked(self.crossings, ids, self.name, messages.peers, self.settings.min_neighbours)
+        for owner in messages.peers:
             requests = [bundle.as_json() for bundle in wanted.bundles if owner in bundle.owners]
             if requests:
-                mailbox.send(owner, REQUEST, Content({}, {REQUEST: requests}))
-        if self.settings.mode == "encrypted" and self.name == min((self.name, *mailbox.peers)):
+                messages.send(owner, REQUEST, Content({}, {REQUEST: requests}))
+        if self.settings.mode == "encrypted" and self.name == min((self.name, *messages.peers)):
             key = self._own_key()
-            for peer in mailbox.peers:
+            for peer in messages.peers:
                 tensor = torch.frombuffer(bytearray(key), dtype=torch.uint8)
-                mailbox.send(peer, KEY, Content({KEY: tensor}))
+                messages.send(peer, KEY, Content({KEY: tensor}))
         asking = [
             [bundle.as_json(), rows.tolist()]
             for bundle, rows in zip(wanted.bundles, wanted.rows, strict=True)
         ]
-        self.session.remember(
-            {}, {"asked": asking, "boundary": wanted.boundary, "small": wanted.small, "requests": {}}
-        )
+        memory = {"asked": asking, "boundary": wanted.boundary, "small": wanted.small, "requests": {}}
+        self.context.memory.remember({}, memory, PART)
         return Content()
 
-    def give(self, instruction: Instruction) -> Content:
+    def give(self) -> Content:
         """Parts of others' sums: of X, then, when its sums have come, of ÂX."""
-        again = instruction.phase == AGAIN_PHASE
+        again = self.context.phase == AGAIN_PHASE
         memory = dict(self._memory().values)
-        x, tensors = self.session.graph.x, {}
+        x, tensors = self.data.graph.x, {}
         if again:
-            x, _ = self._completed(x, instruction, 1, memory)
+            x, _ = self._completed(x, 1, memory)
             tensors = {"x": x}
         # Letters wait for a site that missed the exchange before.
         memory["requests"] = {**memory["requests"], **self._requests()}
@@ -129,65 +142,65 @@ class Exchange:
         cipher = self._cipher()
         for recipient, requests in sorted(memory["requests"].items()):
             bundles = [Bundle.from_json(recipient, request) for request in requests]
-            if cipher is None or recipient not in self.session.mailbox.peers:
+            if cipher is None or recipient not in self.context.messages.peers:
                 continue
             edges = self.crossings.of_peer(recipient)
             for bundle in bundles:
                 values = self._part(x, bundle, edges)
                 body = cipher.enciphered(bundle, 2 if again else 1, values)
                 parts.append(Part(recipient, bundle.slot, len(bundle.owners), body))
-        self.session.remember(tensors, memory)
+        self.context.memory.remember(tensors, memory, PART)
         return packed(parts)
 
-    def take(self, instruction: Instruction) -> Content:
+    def take(self) -> Content:
         """The last sums; ÂX stays on disk for the run, and the key goes."""
-        made = self.session.derived(NAME, lambda: self._taken(instruction))
+        made = self.context.memory.derived(NAME, self._taken)
         self._key_path().unlink(missing_ok=True)
-        told = {name: made.values[name] for name in COUNTS}
-        if told["small"] or told["missing"]:
+        counts = {name: made.values[name] for name in COUNTS}
+        if counts["small"] or counts["missing"]:
             LOGGER.warning(
                 "of %(boundary)d nodes of %(name)s with neighbours at other institutions, %(small)d have fewer than "
                 "neighbour-exchange.min-neighbours there and go without, and so do %(missing)d whose sum did not come "
                 "whole",
-                {**told, "name": self.name},
+                {**counts, "name": self.name},
             )
-        return Content({}, {NEIGHBOURS: told})
+        return Content({}, {NEIGHBOURS: counts})
 
-    def _taken(self, instruction: Instruction) -> Remembered:
+    def _taken(self) -> Remembered:
         memory = self._memory()
         two = self.settings.hops == 2
         if two and "x" in memory.tensors:
-            x = memory.tensors["x"].to(self.session.device)
+            x = memory.tensors["x"].to(self.data.device)
         else:
-            x = self.propagation.local(self.session.graph.x) if two else self.session.graph.x
-        x, added = self._completed(x, instruction, self.settings.hops, memory.values)
+            x = self.propagation.local(self.data.graph.x) if two else self.data.graph.x
+        x, added = self._completed(x, self.settings.hops, memory.values)
         counts = {name: memory.values[name] for name in ("boundary", "small")}
         missing = counts["boundary"] - counts["small"] - added
         return Remembered({"x": x}, {**counts, "added": added, "missing": missing})
 
     def _memory(self) -> Remembered:
         """What the phases before have left; a site that missed the first one has asked for nothing."""
-        found = self.session.remembered()
-        if found is not None and "asked" in found.values:
+        found = self.context.memory.remembered(PART)
+        if found is not None:
             return found
         boundary = len(np.unique(self.crossings.source))
         return Remembered({}, {"asked": [], "boundary": boundary, "small": 0, "requests": {}})
 
     def _requests(self) -> dict[str, Any]:
         """What peers ask for, those left out with which the site must not help."""
-        mailbox, found = self.session.mailbox, {}
-        for peer, letter in mailbox.latest(REQUEST).items():
+        messages, found = self.context.messages, {}
+        for peer, letter in messages.latest(REQUEST).items():
             try:
-                told = letter.values.get(REQUEST)
-                if not isinstance(told, list):
+                requested = letter.values.get(REQUEST)
+                if not isinstance(requested, list):
                     raise WireError("it holds no list of requests")
-                bundles = [Bundle.from_json(peer, value) for value in told]
+                bundles = [Bundle.from_json(peer, value) for value in requested]
                 edges = self.crossings.of_peer(peer)
-                check_requests(bundles, edges, self.name, mailbox.peers, self.settings.min_neighbours)
+                check_requests(bundles, edges, self.name, messages.peers, self.settings.min_neighbours)
             except WireError as error:
-                mailbox.complain(peer, str(error))
+                messages.complain(peer, str(error))
                 continue
-            found[peer] = told
+            found[peer] = requested
         return found
 
     def _part(self, x: Tensor, bundle: Bundle, edges: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -200,11 +213,9 @@ class Exchange:
         numbers: np.ndarray = torch.cat([sums, sizes.double()[:, None]], 1).cpu().numpy()
         return numbers.ravel()
 
-    def _completed(
-        self, x: Tensor, instruction: Instruction, hop: int, memory: Mapping[str, Any]
-    ) -> tuple[Tensor, int]:
+    def _completed(self, x: Tensor, hop: int, memory: Mapping[str, Any]) -> tuple[Tensor, int]:
         """Âx, and how many nodes got their sum."""
-        arrived = {part.slot: part.body for part in unpacked(instruction.content)}
+        arrived = {part.slot: part.body for part in unpacked(self.context.content)}
         local, width = self.propagation.local(x), x.shape[1] + 1
         cipher, rows, sums = self._cipher(), [], []
         for request, own in memory["asked"]:
@@ -230,8 +241,8 @@ class Exchange:
         if self.settings.mode == "encrypted":
             self._keep_key()
         else:
-            privacy = self.session.config.privacy
-            return Masks(self.session.mailbox, FixedPoint(privacy.scale_bits, privacy.limit))
+            privacy = self.context.config.privacy
+            return Masks(self.context.messages, FixedPoint(privacy.scale_bits, privacy.limit))
         path = self._key_path()
         try:
             return Homomorphic(path.read_bytes()) if path.exists() else None
@@ -240,7 +251,7 @@ class Exchange:
             return None
 
     def _key_path(self) -> Path:
-        return self.session.site.secrets / self.session.run / KEY_FILE
+        return self.data.site.secrets / self.context.run / KEY_FILE
 
     def _own_key(self) -> bytes:
         path = self._key_path()
@@ -251,12 +262,12 @@ class Exchange:
 
     def _keep_key(self) -> None:
         """Of several clients that took themselves for the first one, the first counts."""
-        letters = self.session.mailbox.latest(KEY)
+        letters = self.context.messages.latest(KEY)
         if not letters or (self._key_path().exists() and min(letters) > self.name):
             return
         key = letters[min(letters)].tensors.get(KEY)
         if key is None or key.dtype != torch.uint8:
-            self.session.mailbox.complain(min(letters), "it holds no key")
+            self.context.messages.complain(min(letters), "it holds no key")
             return
         private_folder(self._key_path().parent)
         replace_private(self._key_path(), key.numpy().tobytes())

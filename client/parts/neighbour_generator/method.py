@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
-from fedtag.client.methods.registry import ClientMethod, client_method
+from torch import Tensor
+
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.methods.base import ClientSide
 from fedtag.client.parts.neighbour_generator.training import (
     fresh_generator,
     generator_of_its_own,
+    mended_graph,
     train_generator,
 )
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 from fedtag.client.site.state import Remembered
+from fedtag.common.config import RunConfig
 from fedtag.common.errors import RunError
 from fedtag.common.models.parameters import difference, fingerprint, load_parameters, parameters_of
-from fedtag.common.parts.neighbour_generator.names import EXCHANGE, GENERATE_PHASE, GENERATOR, GENERATOR_PART
-from fedtag.common.wire.records import Content, Instruction, prefixed
+from fedtag.common.parts.neighbour_generator.names import EXCHANGE, GENERATE_PHASE, GENERATOR
+from fedtag.common.settings.run_settings import RunSettings
+from fedtag.common.wire.records import Content, prefixed
 
-if TYPE_CHECKING:
-    from fedtag.client.context.session import Session
-    from fedtag.common.config import RunConfig
+Context = RunContext[Any]
 
 
 class Mending:
@@ -30,59 +36,68 @@ class Mending:
     method sums nothing over clients, each trains one alone.
     """
 
-    def __init__(self, method: ClientMethod) -> None:
+    def __init__(self, method: ClientSide) -> None:
         self.method = method
 
-    def respond(self, instruction: Instruction, session: Session) -> Content:
-        if instruction.phase == GENERATE_PHASE:
-            return self._generate(instruction, session)
-        if session.generator is None:
-            session.generator = session.derived(GENERATOR, lambda: self._kept(instruction, session)).tensors
-        return self.method.respond(instruction, session)
+    def respond(self, data: SiteData, context: Context) -> Content:
+        if context.phase == GENERATE_PHASE:
+            return self._generate(data, context)
+        return self.method.respond(self._mended(data, context), context)
 
-    def predict(self, released: ReleasedModel, session: Session, evidence: bool) -> Prediction:
+    def predict(
+        self, released: ReleasedModel, data: SiteData, context: Context, evidence: bool = False
+    ) -> Prediction:
         """By the released model on the graph that the released generator mends, for the folder's own nodes."""
-        parts = Content(released.parameters)
-        session.generator = parts.section(GENERATOR)
-        model = {
-            name: value for name, value in released.parameters.items() if not name.startswith(f"{GENERATOR}/")
-        }
-        prediction = self.method.predict(replace(released, parameters=model), session, evidence)
-        return Prediction(prediction.logits[: session.local_graph.num_nodes], prediction.packs)
+        own = f"{GENERATOR}/"
+        model = {name: value for name, value in released.parameters.items() if not name.startswith(own)}
+        mended = mended_by(Content(released.parameters).section(GENERATOR), data, context)
+        prediction = self.method.predict(replace(released, parameters=model), mended, context, evidence)
+        return Prediction(prediction.logits[: data.graph.num_nodes], prediction.packs)
 
-    def _generate(self, instruction: Instruction, session: Session) -> Content:
-        told, received = instruction.content.values, instruction.content.section("model")
-        model = fresh_generator(session)
+    def check(self, data: SiteData, config: RunConfig) -> None:
+        self.method.check(data, config)
+
+    def _generate(self, data: SiteData, context: Context) -> Content:
+        received = context.content.section("model")
+        model = fresh_generator(data, context)
         if received:
             load_parameters(model, received)
         start = parameters_of(model)
-        values: dict[str, object] = {"sizes": session.sizes}
+        values: dict[str, object] = {"sizes": data.sizes}
         if not received:
             values["initial"] = fingerprint(start)
         # Whoever has no training node has no weight in any sum.
-        if not session.sizes["train_nodes"]:
+        if not data.sizes["train_nodes"]:
             return Content({}, values)
-        training = train_generator(session, model, told[EXCHANGE], told.get("training_seconds"))
+        exchange, until = context.content.values[EXCHANGE], context.training_deadline()
+        training = train_generator(model, exchange, data, context, until)
         update = difference(parameters_of(model), start)
         return Content(prefixed("update", update), {**values, "training": vars(training)})
 
-    def _kept(self, instruction: Instruction, session: Session) -> Remembered:
-        if not session.config.spec.traits.sums:
-            return Remembered(generator_of_its_own(session), {})
-        received = instruction.content.section(GENERATOR)
+    def _mended(self, data: SiteData, context: Context) -> SiteData:
+        def made() -> SiteData:
+            kept = context.memory.derived(GENERATOR, lambda: self._generator(data, context))
+            return mended_by(kept.tensors, data, context)
+
+        return context.cached(data, "mended", made)
+
+    def _generator(self, data: SiteData, context: Context) -> Remembered:
+        if not context.config.spec.traits.sums:
+            return Remembered(generator_of_its_own(data, context), {})
+        received = context.content.section(GENERATOR)
         if not received:
             raise RunError(
-                f"{session.site.state} no longer holds the generator of neighbours that this site got in run "
-                f"{instruction.run}: restart the site's SuperNode, which then gets it anew"
+                f"{data.site.state} no longer holds the generator of neighbours that this site got in run "
+                f"{context.run}: restart the site's SuperNode, which then gets it anew"
             )
         return Remembered(received, {})
 
 
-def method_of(config: RunConfig) -> ClientMethod:
-    """The method of a run, with what its settings put around it.
+def mended_by(generator: Mapping[str, Tensor], data: SiteData, context: Context) -> SiteData:
+    """The site's data with generated neighbours behind its nodes."""
+    return data.with_graph(mended_graph(generator, data, context))
 
-    Raises:
-        ConfigError: there is no such method.
-    """
-    method = client_method(config.method)
-    return Mending(method) if GENERATOR_PART in config.part_names else method
+
+def around(method: ClientSide, settings: RunSettings) -> ClientSide:
+    """A method on mended graphs."""
+    return Mending(method)

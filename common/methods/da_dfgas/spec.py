@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedtag.common.methods.base import averaged_records
@@ -53,6 +53,18 @@ def resolved(settings: RunSettings) -> Mapping[str, Any]:
     return {}
 
 
+def words(settings: Mapping[str, Any]) -> Sequence[str]:
+    """What the server learns of architectures that it is not told."""
+    if not (settings.get("privacy.secure-aggregation") and settings.get(f"{SPEC.name}.personal")):
+        return ()
+    told = (
+        "Clients do not tell their architectures, which lie in their own state folders; the server learns how many "
+        f"clients use a tensor, leaves one with fewer than {FEWEST_USERS} users as it was, and of all others learns "
+        "the sum of their users' weights, which can tell who they are where weights differ"
+    )
+    return (told,)
+
+
 SPEC = MethodSpec(
     name="da_dfgas",
     title="DA-DFGAS: clients search architectures together, and train what they found",
@@ -100,6 +112,8 @@ SPEC = MethodSpec(
         Exclusion("architectures of clients' own with a robust rule", _rules),
     ),
     resolved=resolved,
+    words=words,
     client="fedtag.client.methods.da_dfgas:METHOD",
     server="fedtag.server.methods.da_dfgas:METHOD",
+    report="fedtag.server.methods.da_dfgas_report:sections",
 )

@@ -60,4 +60,5 @@ SPEC = MethodSpec(
     ),
     client="fedtag.client.methods.fedc4:METHOD",
     server="fedtag.server.methods.fedc4:METHOD",
+    report="fedtag.server.methods.fedc4_report:sections",
 )

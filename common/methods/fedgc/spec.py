@@ -74,4 +74,6 @@ SPEC = MethodSpec(
     released_with=("train.inductive",),
     client="fedtag.client.methods.fedgc:METHOD",
     server="fedtag.server.methods.fedgc:METHOD",
+    artefact="fedtag.server.methods.fedgc.artefact:ARTEFACT",
+    report="fedtag.server.methods.fedgc.report:sections",
 )

@@ -128,4 +128,5 @@ SPEC = PartSpec(
     ),
     client="fedtag.client.parts.neighbour_exchange.method:around",
     server="fedtag.server.parts.neighbour_exchange.method:around",
+    report="fedtag.server.parts.neighbour_exchange.report:sections",
 )

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from fedtag.common.errors import WireError
 from fedtag.common.wire.codec import decode_instruction, decode_reply, encode, pack
+from fedtag.common.wire.protocol import PROTOCOL
 from fedtag.common.wire.records import Content, Instruction, Letter, Reply, prefixed
 from fedtag.common.wire.serialisation import MAX_DEPTH, instruction_of, reply_of, serialised
 from fedtag.common.wire.serialised import MAX_HEADER_BYTES
@@ -99,7 +100,7 @@ def test_records_survive_the_wire(parts: tuple[Any, Any, Any], name: str, step: 
 def test_whatever_the_header_says_only_wire_errors_come(data: st.DataObject) -> None:
     """JSON of any form in place of the header is decoded or refused, never anything else."""
     text = data.draw(st.one_of(JSON.map(json.dumps), st.text(max_size=30)))
-    record = ConfigRecord({"schema": 1, "json": text})
+    record = ConfigRecord({"protocol": PROTOCOL, "release": "1.0", "json": text})
     with pytest.raises(WireError):
         decode_reply(RecordDict({"header": record}), LIMIT)
 
@@ -189,8 +190,15 @@ def test_hostile_headers_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"schema": 2}, "schema version 2"),
-        ({"schema": "1"}, "schema version '1'"),
+        (
+            {"protocol": 7, "release": "9.1"},
+            r"message is of protocol 7 \(fedtag 9.1\), and here is protocol 1",
+        ),
+        ({"protocol": "1"}, "message is of no known protocol"),
+        ({"protocol": True}, "message is of no known protocol"),
+        ({"protocol": 10**9}, "message is of no known protocol"),
+        ({"protocol": 7, "release": "9.1 patient 17"}, r"\(fedtag of an unknown release\)"),
+        ({"protocol": 7, "release": b"9.1"}, r"\(fedtag of an unknown release\)"),
         ({"json": 7}, "not text"),
         ({"json": b"{}"}, "not text"),
         ({"addresses": "[", "bodies": []}, "addresses are not JSON"),
@@ -215,7 +223,7 @@ def test_a_message_without_our_header_is_refused() -> None:
     for records in (RecordDict(), RecordDict({"header": ArrayRecord()})):
         with pytest.raises(WireError, match="without a 'header' record"):
             decode_reply(records, LIMIT)
-    with pytest.raises(WireError, match="schema version None"):
+    with pytest.raises(WireError, match="message is of no known protocol"):
         decode_reply(RecordDict({"header": ConfigRecord()}), LIMIT)
 
 

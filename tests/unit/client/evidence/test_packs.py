@@ -20,7 +20,6 @@ from fedtag.client.evidence.packs import (
     read_packs,
     text_digest,
     write_packs,
-    write_whole,
 )
 from fedtag.client.text.citations import CitedSentence
 from fedtag.common.errors import DataError, RunError
@@ -103,14 +102,6 @@ def test_writing_leaves_no_other_file(tmp_path: Path) -> None:
     write_packs(tmp_path / "new" / "evidence", 3, [])
     assert [entry.name for entry in (tmp_path / "new" / "evidence").iterdir()] == ["round-0003.jsonl"]
     assert read_packs(latest(tmp_path / "new" / "evidence")) == ()
-
-
-def test_a_write_that_fails_keeps_the_old_file(tmp_path: Path) -> None:
-    target = tmp_path / "folder"
-    target.mkdir()
-    with pytest.raises(OSError, match="irectory"):
-        write_whole(target, b"a folder cannot be replaced by a file")
-    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_a_pack_of_another_round_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedtag.client.condense.core.of_round import due
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
 from fedtag.common.config import RunConfig
@@ -17,37 +17,37 @@ from fedtag.common.methods.dance.model import initial_dance_model
 from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
 
-Open = Callable[..., Session]
+Open = Callable[..., SiteRun]
 
 
 @pytest.fixture
-def open_session(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Open:
+def open_site(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Open:
     folder = write_feature_folder(tmp_path / "site", 45)
 
-    def build(**changes: Any) -> Session:
+    def build(**changes: Any) -> SiteRun:
         flat = {"method": "dance", "ratio": 0.2, "model.hidden": 6, "dance.propagated": 1}
         dotted = {key.replace("__", ".").replace("_", "-"): value for key, value in changes.items()}
         config = RunConfig.from_flat({**flat, **dotted})
-        return Session(Site("site", folder, tmp_path / "work", tmp_path / "cache", "cpu"), config)
+        return SiteRun(Site("site", folder, tmp_path / "work", tmp_path / "cache", "cpu"), config)
 
     return build
 
 
-def model(session: Session, shift: float = 0.0) -> Parameters:
+def model(site: SiteRun, shift: float = 0.0) -> Parameters:
     """The initial model, with noise that grows with `shift`."""
     generator = torch.Generator().manual_seed(9)
-    initial = parameters_of(initial_dance_model(session.config, 8, 3))
+    initial = parameters_of(initial_dance_model(site.config, 8, 3))
     return {name: v + shift * torch.randn(v.shape, generator=generator) for name, v in initial.items()}
 
 
-def ask(session: Session, step: int, phase: str = "train", shift: float = 0.0, **more: Any) -> Reply:
-    tensors = {**prefixed("model", model(session, shift)), **more.pop("tensors", {})}
+def ask(site: SiteRun, step: int, phase: str = "train", shift: float = 0.0, **more: Any) -> Reply:
+    tensors = {**prefixed("model", model(site, shift)), **more.pop("tensors", {})}
     content = Content(tensors, {"evaluate": True, **more})
-    return session.respond(Instruction("run", step, step, phase, content))
+    return site.respond(Instruction("run", step, step, phase, content))
 
 
-def core(session: Session, step: int) -> list[int]:
-    found = StateStore(session.site.state, "run", "core").load_before(step + 1)
+def core(site: SiteRun, step: int) -> list[int]:
+    found = StateStore(site.site.state, "run", "core").load_before(step + 1)
     assert found is not None
     return found.tensors["nodes"].tolist()
 
@@ -59,43 +59,43 @@ def test_refreshes_are_due_from_the_first_round_on(every: int, rounds: list[int]
     assert [number for number in range(1, 8) if due(number, every)] == rounds
 
 
-def test_the_core_stays_until_its_refresh(open_session: Open) -> None:
-    session = open_session(dance__core_refresh=2)
+def test_the_core_stays_until_its_refresh(open_site: Open) -> None:
+    site = open_site(dance__core_refresh=2)
     cores = []
     for step in (1, 2, 3, 4):
-        ask(session, step, shift=step / 10)
-        cores.append(core(session, step))
+        ask(site, step, shift=step / 10)
+        cores.append(core(site, step))
     assert cores[0] == cores[1] != cores[2] == cores[3]
 
 
-def test_the_evidence_is_chosen_by_the_model_of_its_refresh(open_session: Open) -> None:
-    session = open_session(dance__text_refresh=2)
+def test_the_evidence_is_chosen_by_the_model_of_its_refresh(open_site: Open) -> None:
+    site = open_site(dance__text_refresh=2)
     chosen = []
     for step in (1, 2, 3):
-        ask(session, step, shift=step / 10)
-        found = StateStore(session.site.state, "run").load_before(step + 1)
+        ask(site, step, shift=step / 10)
+        found = StateStore(site.site.state, "run").load_before(step + 1)
         assert found is not None
         chosen.append(fingerprint(Content(found.tensors).section("selector")))
-    expected = [fingerprint(model(session, shift)) for shift in (0.1, 0.1, 0.3)]
+    expected = [fingerprint(model(site, shift)) for shift in (0.1, 0.1, 0.3)]
     assert chosen == expected
 
 
-def test_nothing_is_saved_where_every_round_refreshes(open_session: Open) -> None:
-    session = open_session()
-    ask(session, 1)
-    assert not session.site.state.exists()
+def test_nothing_is_saved_where_every_round_refreshes(open_site: Open) -> None:
+    site = open_site()
+    ask(site, 1)
+    assert not site.site.state.exists()
 
 
-def test_a_client_that_joins_between_refreshes_chooses_a_core(open_session: Open) -> None:
-    session = open_session(dance__core_refresh=5, dance__text_refresh=5)
-    assert ask(session, 3).content.values["condensation"]["core"] > 0
-    assert core(session, 3)
+def test_a_client_that_joins_between_refreshes_chooses_a_core(open_site: Open) -> None:
+    site = open_site(dance__core_refresh=5, dance__text_refresh=5)
+    assert ask(site, 3).content.values["condensation"]["core"] > 0
+    assert core(site, 3)
 
 
-def test_the_running_average_is_scored_and_the_model_is_trained(open_session: Open) -> None:
-    session = open_session()
-    plain, averaged = ask(session, 1), ask(session, 1, tensors=prefixed("average", model(session, 1.0)))
-    other = ask(session, 1, shift=1.0)
+def test_the_running_average_is_scored_and_the_model_is_trained(open_site: Open) -> None:
+    site = open_site()
+    plain, averaged = ask(site, 1), ask(site, 1, tensors=prefixed("average", model(site, 1.0)))
+    other = ask(site, 1, shift=1.0)
 
     def part(reply: Reply, kind: str) -> str:
         return fingerprint(reply.content.section(kind))
@@ -104,12 +104,12 @@ def test_the_running_average_is_scored_and_the_model_is_trained(open_session: Op
     assert part(averaged, "scores") == part(other, "scores") != part(plain, "scores")
 
 
-def test_only_training_sends_an_update(open_session: Open) -> None:
-    session = open_session()
-    assert not ask(session, 1, "score").content.section("update")
-    trained = ask(session, 1)
-    assert trained.content.section("update").keys() == model(session).keys()
-    assert not ask(session, 1, evaluate=False).content.section("scores")
+def test_only_training_sends_an_update(open_site: Open) -> None:
+    site = open_site()
+    assert not ask(site, 1, "score").content.section("update")
+    trained = ask(site, 1)
+    assert trained.content.section("update").keys() == model(site).keys()
+    assert not ask(site, 1, evaluate=False).content.section("scores")
     told = trained.content.values
     assert told["condensation"]["core"] == 9
     assert told["condensation"]["nodes"] == 45
@@ -117,26 +117,24 @@ def test_only_training_sends_an_update(open_session: Open) -> None:
     assert "initial" not in told
 
 
-def test_evidence_is_kept_for_the_last_and_the_best_model(open_session: Open) -> None:
-    session = open_session()
-    best = model(session, 0.5)
-    ask(session, 1)
-    reply = ask(session, 6, "close", tensors=prefixed("best", best), last_round=5, best_round=3)
+def test_evidence_is_kept_for_the_last_and_the_best_model(open_site: Open) -> None:
+    site = open_site()
+    best = model(site, 0.5)
+    ask(site, 1)
+    reply = ask(site, 6, "close", tensors=prefixed("best", best), last_round=5, best_round=3)
     assert not reply.content.section("update")
-    files = {path.name for path in session.site.evidence.glob("round-*.jsonl")}
+    files = {path.name for path in site.site.evidence.glob("round-*.jsonl")}
     assert {"round-0003.jsonl", "round-0005.jsonl"} <= files
-    packs = [
-        json.loads(line) for line in (session.site.evidence / "round-0003.jsonl").read_text().splitlines()
-    ]
+    packs = [json.loads(line) for line in (site.site.evidence / "round-0003.jsonl").read_text().splitlines()]
     nodes = [pack for pack in packs if "node" in pack]
     assert len(nodes) == 45
-    assert fingerprint(best) in (session.site.evidence / "round-0003.jsonl").read_text()
-    assert fingerprint(model(session)) in (session.site.evidence / "round-0005.jsonl").read_text()
+    assert fingerprint(best) in (site.site.evidence / "round-0003.jsonl").read_text()
+    assert fingerprint(model(site)) in (site.site.evidence / "round-0005.jsonl").read_text()
 
 
-def test_core_evidence_of_few_rounds_is_kept(open_session: Open) -> None:
-    session = open_session()
+def test_core_evidence_of_few_rounds_is_kept(open_site: Open) -> None:
+    site = open_site()
     for step in range(1, 8):
-        ask(session, step, evaluate=False)
-    kept = sorted(path.name for path in (session.site.evidence / "core").glob("*.jsonl"))
+        ask(site, step, evaluate=False)
+    kept = sorted(path.name for path in (site.site.evidence / "core").glob("*.jsonl"))
     assert kept == [f"round-{number:04d}.jsonl" for number in range(3, 8)]

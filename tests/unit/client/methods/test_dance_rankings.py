@@ -14,6 +14,7 @@ from fedtag.client.methods.dance.rankings import Rankings, rankings
 from fedtag.common.config import RunConfig
 from fedtag.common.graph import Graph
 from fedtag.common.methods.dance.model import DanceModel, initial_dance_model
+from fedtag.common.methods.dance.settings import DanceConfig
 
 NODES, DIM = 14, 6
 
@@ -32,7 +33,7 @@ def local() -> LocalGraph:
     graph = Graph(
         x, edges, torch.ones(edges.shape[1]), torch.zeros(NODES, dtype=torch.int64), mask, mask, mask, 3
     )
-    config = RunConfig.from_flat({"method": "dance"}).dance
+    config = RunConfig.from_flat({"method": "dance"}).own(DanceConfig)
     return LocalGraph(graph, graph.adjacency(), Texts(x, chunks, ptr), x, config, seed=0)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from fedtag.client.context.session import Session
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
 from fedtag.client.evidence.faithfulness import EVIDENCE
@@ -20,21 +19,23 @@ from fedtag.client.methods.dance.condensation import chosen_views, forward
 from fedtag.client.methods.dance.guarantees import guarantees
 from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
 from fedtag.client.methods.dance.masking import MaskedTexts, evidence_path
-from fedtag.client.methods.dance.measurement import measure
-from fedtag.client.methods.dance.method import evidence_logits
-from fedtag.client.methods.dance.prediction import predicted
-from fedtag.client.prediction.outcome import ReleasedModel
+from fedtag.client.methods.dance.measurement import Measured, measure
+from fedtag.client.methods.dance.method import METHOD, evidence_logits
+from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 from fedtag.client.run.simulated import simulate_sites
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.text.encoder import Encoder
 from fedtag.client.text.language_model import LanguageModel
 from fedtag.client.text.summaries import SummaryCache, SummaryRequest, count_prompt_tokens, summarise
 from fedtag.client.text.summary_vectors import SUMMARY_CACHE
 from fedtag.common.config import RunConfig
+from fedtag.common.config.run_config import without_foreign
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.dance.model import DanceModel, initial_dance_model
 from fedtag.common.models.parameters import fingerprint, parameters_of
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
+from tests.exchanges import context_of
 from tests.unit.client.text.conftest import save_tiny_model
 
 SENTENCES = (
@@ -48,7 +49,7 @@ SENTENCES = (
 NODES, EMPTY = 16, 5
 CLASSES = ("biology", "sport")
 
-Open = Callable[..., Session]
+Open = Callable[..., SiteRun]
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +91,10 @@ def written(
 
 
 @pytest.fixture
-def open_session(tmp_path: Path, writer: Path, shared_cache: Path) -> Open:
+def open_site(tmp_path: Path, writer: Path, shared_cache: Path) -> Open:
     default = written(tmp_path / "bees", texts_of())
 
-    def build(folder: Path | None = None, cache: Path = shared_cache, **changes: Any) -> Session:
+    def build(folder: Path | None = None, cache: Path = shared_cache, **changes: Any) -> SiteRun:
         flat = {
             "method": "dance",
             "ratio": 0.4,
@@ -107,37 +108,45 @@ def open_session(tmp_path: Path, writer: Path, shared_cache: Path) -> Open:
             **{key.replace("__", ".").replace("_", "-"): value for key, value in changes.items()},
         }
         site = Site("bees", folder or default, tmp_path / "work", cache, "cpu")
-        return Session(site, RunConfig.from_flat(flat))
+        return SiteRun(site, RunConfig.from_flat(flat))
 
     return build
 
 
-def prepared(session: Session) -> tuple[LocalGraph, DanceModel]:
-    graph = session.graph
-    local = local_graph(session, graph, session.adjacency)
-    return local, initial_dance_model(session.config, graph.x.shape[1], graph.num_classes)
+def prepared(site: SiteRun) -> tuple[LocalGraph, DanceModel]:
+    graph = site.data.graph
+    local = local_graph(site.data, context_of(site))
+    return local, initial_dance_model(site.config, graph.x.shape[1], graph.num_classes)
 
 
-def ask(session: Session, phase: str = "train", step: int = 1, **values: Any) -> Reply:
-    model = initial_dance_model(session.config, session.graph.x.shape[1], 2)
+def ask(site: SiteRun, phase: str = "train", step: int = 1, **values: Any) -> Reply:
+    model = initial_dance_model(site.config, site.data.graph.x.shape[1], 2)
     content = Content(prefixed("model", parameters_of(model)), {"evaluate": True, **values})
-    return session.respond(Instruction("run", step, step, phase, content))
+    return site.respond(Instruction("run", step, step, phase, content))
+
+
+def predicted(site: SiteRun, released: ReleasedModel, evidence: bool) -> Prediction:
+    return METHOD.predict(released, site.data, context_of(site), evidence)
+
+
+def measured(site: SiteRun, released: ReleasedModel) -> Measured:
+    return measure(released, [3, 7], 0, site.data, context_of(site))
 
 
 def update(reply: Reply) -> str:
     return fingerprint(reply.content.section("update"))
 
 
-def summaries_in(session: Session) -> int:
-    return len(SummaryCache(session.site.cache / SUMMARY_CACHE))
+def summaries_in(site: SiteRun) -> int:
+    return len(SummaryCache(site.site.cache / SUMMARY_CACHE))
 
 
 def test_summaries_are_of_each_nodes_own_central_chunks(
-    open_session: Open, writer: Path, tmp_path: Path
+    open_site: Open, writer: Path, tmp_path: Path
 ) -> None:
-    session = open_session()
-    local, _ = prepared(session)
-    bank, texts = session.bank, session.data.texts
+    site = open_site()
+    local, _ = prepared(site)
+    bank, texts = site.data.bank, site.data.text_graph.texts
     assert int(bank.ptr.diff().max()) > 2
     requests = []
     for node, text in enumerate(texts):
@@ -154,17 +163,17 @@ def test_summaries_are_of_each_nodes_own_central_chunks(
     assert len({tuple(row.tolist()) for row in local.summaries}) > NODES // 2
 
 
-def test_the_view_is_the_mixture_of_chunks_and_summaries(open_session: Open) -> None:
+def test_the_view_is_the_mixture_of_chunks_and_summaries(open_site: Open) -> None:
     """Node by node, from the weights on the selected chunks."""
-    session = open_session(dance__mix=1.0)
-    local, model = prepared(session)
+    site = open_site(dance__mix=1.0)
+    local, model = prepared(site)
     assert local.summaries is not None
     # One node whose language model said nothing keeps its chunks as they are.
     silent = int(local.texts.ptr.diff().argmax())
     local = replace(local, summaries=local.summaries.index_fill(0, torch.tensor([silent]), 0.0))
     rows = torch.arange(NODES)
     evidence, seen, found = chosen_views(model, local, forward(model, local), rows)
-    owner = session.bank.node_of_chunk().tolist()
+    owner = site.data.bank.node_of_chunk().tolist()
     expected = torch.zeros_like(seen.text)
     others = 0
     for row, chunk, weight in zip(
@@ -185,19 +194,19 @@ def test_the_view_is_the_mixture_of_chunks_and_summaries(open_session: Open) -> 
     assert gradient.any()
 
 
-def test_without_any_chunk_nothing_joins(open_session: Open, tmp_path: Path) -> None:
+def test_without_any_chunk_nothing_joins(open_site: Open, tmp_path: Path) -> None:
     texts = [""] * NODES
     texts[0] = SENTENCES[0]
-    session = open_session(written(tmp_path / "bare", texts), dance__mix=1.0)
-    local, model = prepared(session)
+    site = open_site(written(tmp_path / "bare", texts), dance__mix=1.0)
+    local, model = prepared(site)
     _, seen, _ = chosen_views(model, local, forward(model, local), torch.arange(NODES))
     far = torch.arange(3, NODES - 2)
     assert seen.text[0].any()
     assert not seen.text[far].any()
 
 
-def test_the_truncation_bound_holds_for_what_the_view_reads(open_session: Open) -> None:
-    local, model = prepared(open_session(dance__summary_share=0.9))
+def test_the_truncation_bound_holds_for_what_the_view_reads(open_site: Open) -> None:
+    local, model = prepared(open_site(dance__summary_share=0.9))
     passed = forward(model, local)
     evidence, _, _ = chosen_views(model, local, passed, torch.arange(NODES))
     told, _ = guarantees(model, local, passed.g, evidence)
@@ -205,43 +214,43 @@ def test_the_truncation_bound_holds_for_what_the_view_reads(open_session: Open) 
     assert told["chunks"]["distance_largest"] > 0
 
 
-def test_training_reads_summaries_and_share_zero_is_audit(open_session: Open, tmp_path: Path) -> None:
-    audit = update(ask(open_session(dance__summaries="audit")))
-    without = open_session(cache=tmp_path / "cache", dance__summary_share=0.0)
+def test_training_reads_summaries_and_share_zero_is_audit(open_site: Open, tmp_path: Path) -> None:
+    audit = update(ask(open_site(dance__summaries="audit")))
+    without = open_site(cache=tmp_path / "cache", dance__summary_share=0.0)
     assert update(ask(without)) == audit
     assert summaries_in(without) == 0
-    session = open_session()
-    assert update(ask(session)) != audit
-    assert summaries_in(session) > 0
+    site = open_site()
+    assert update(ask(site)) != audit
+    assert summaries_in(site) > 0
 
 
-def test_a_second_start_generates_nothing(open_session: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = ask(open_session())
+def test_a_second_start_generates_nothing(open_site: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = ask(open_site())
     assert first.content.values["seconds"]["summarise"] > 0
     monkeypatch.setattr(LanguageModel, "generate", lambda *_: pytest.fail("asked again"))
-    again = open_session()
+    again = open_site()
     replies = [ask(again), ask(again, step=2)]
     assert update(replies[0]) == update(first)
-    # Built once for all messages that a session serves.
+    # Built once for all messages that a site serves.
     assert "summarise" not in replies[1].content.values["seconds"]
 
 
-def test_no_label_enters(open_session: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    local, _ = prepared(open_session())
+def test_no_label_enters(open_site: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local, _ = prepared(open_site())
     moved = written(tmp_path / "moved", texts_of(), labels=1 - np.arange(NODES) // 2 % 2)
     monkeypatch.setattr(LanguageModel, "generate", lambda *_: pytest.fail("the prompt has changed"))
-    other, _ = prepared(open_session(moved))
+    other, _ = prepared(open_site(moved))
     assert local.summaries is not None
     assert other.summaries is not None
     assert torch.equal(local.summaries, other.summaries)
     assert not torch.equal(local.graph.y, other.graph.y)
 
 
-def test_the_ledger_counts_them(open_session: Open, writer: Path) -> None:
-    session = open_session()
-    ask(session)
-    tokens = ask(session, "close", step=2, last_round=1).content.values["tokens"]
-    model, texts = LanguageModel(str(writer)), session.data.texts
+def test_the_ledger_counts_them(open_site: Open, writer: Path) -> None:
+    site = open_site()
+    ask(site)
+    tokens = ask(site, "close", step=2, last_round=1).content.values["tokens"]
+    model, texts = LanguageModel(str(writer)), site.data.text_graph.texts
     requests = [SummaryRequest(CLASSES, (text,)) for node, text in enumerate(texts) if node != EMPTY]
     around = [
         SummaryRequest(CLASSES, tuple(texts[(node + step) % NODES] for step in (-2, -1, 0, 1, 2)))
@@ -254,52 +263,52 @@ def test_the_ledger_counts_them(open_session: Open, writer: Path) -> None:
     assert 0 < answers <= 80 * (NODES - 1)
     assert tokens["llm_two_hop"] == answers + two_hop
     assert tokens["llm"] < tokens["llm_full_text"] < tokens["llm_two_hop"]
-    assert ask(open_session(), "close", step=2, last_round=1).content.values["tokens"] == tokens
+    assert ask(open_site(), "close", step=2, last_round=1).content.values["tokens"] == tokens
 
 
 @pytest.mark.parametrize(("summaries", "told"), [("off", 0), ("audit", 2), ("feature", 2)])
 def test_the_auditors_summaries_follow_the_limit(
-    open_session: Open, tmp_path: Path, summaries: str, told: int
+    open_site: Open, tmp_path: Path, summaries: str, told: int
 ) -> None:
-    session = open_session(cache=tmp_path / "cache", dance__summaries=summaries, summaries__limit=2)
-    reply = ask(session, "close", last_round=1)
-    packs = read_packs(session.site.evidence / "round-0001.jsonl")
+    site = open_site(cache=tmp_path / "cache", dance__summaries=summaries, summaries__limit=2)
+    reply = ask(site, "close", last_round=1)
+    packs = read_packs(site.site.evidence / "round-0001.jsonl")
     assert sum(pack.summary is not None for pack in packs) == told
     joined = NODES - 1 if summaries == "feature" else 0
     assert reply.content.values.get("tokens", {}).get("llm_summaries", 0) == told + joined
-    assert (summaries_in(session) == 0) == (summaries == "off")
+    assert (summaries_in(site) == 0) == (summaries == "off")
 
 
-def test_predicting_is_scoring(open_session: Open) -> None:
-    session = open_session()
-    local, model = prepared(session)
+def test_predicting_is_scoring(open_site: Open) -> None:
+    site = open_site()
+    local, model = prepared(site)
     released = ReleasedModel(parameters_of(model), 1, "evidence")
-    logits = predicted(open_session(), released, evidence=True).logits
+    logits = predicted(open_site(), released, evidence=True).logits
     with torch.no_grad():
         torch.testing.assert_close(logits, evidence_logits(model, local, forward(model, local)))
         plain = replace(local, summaries=None)
         assert not torch.allclose(logits, evidence_logits(model, plain, forward(model, plain)), atol=1e-3)
 
 
-def test_predicting_by_the_plain_path_asks_no_language_model(open_session: Open, tmp_path: Path) -> None:
-    session = open_session(cache=tmp_path / "cache")
-    fresh = initial_dance_model(session.config, session.graph.x.shape[1], 2)
-    predicted(session, ReleasedModel(parameters_of(fresh), 1, "graph"), evidence=False)
-    assert summaries_in(session) == 0
+def test_predicting_by_the_plain_path_asks_no_language_model(open_site: Open, tmp_path: Path) -> None:
+    site = open_site(cache=tmp_path / "cache")
+    fresh = initial_dance_model(site.config, site.data.graph.x.shape[1], 2)
+    predicted(site, ReleasedModel(parameters_of(fresh), 1, "graph"), evidence=False)
+    assert summaries_in(site) == 0
 
 
 @pytest.mark.parametrize("action", ["removed", "kept", "kept_near"])
-def test_masking_a_chunk_rewrites_the_summary(open_session: Open, tmp_path: Path, action: Any) -> None:
-    """The oracle writes edited texts to a folder that a fresh session reads with empty caches."""
-    session = open_session()
-    local, model = prepared(session)
-    bank, data = session.bank, session.data
+def test_masking_a_chunk_rewrites_the_summary(open_site: Open, tmp_path: Path, action: Any) -> None:
+    """The oracle writes edited texts to a folder that a fresh site reads with empty caches."""
+    site = open_site()
+    local, model = prepared(site)
+    bank, data = site.data.bank, site.data.text_graph
     target = 6
     # One of several chunks of one node, and all chunks of another.
     cut = [int(bank.ptr[7]), *range(int(bank.ptr[8]), int(bank.ptr[9]))]
     assert bank.ptr.diff()[7] > 1
     near = [(target + step) % NODES for step in range(-2, 3)]
-    masked = MaskedTexts(session, local)
+    masked = MaskedTexts(local, site.data, context_of(site))
     mask = masked.masks(action, cut, near)
     masked.request(mask[0])
     found = masked.encoded().graph(*mask)
@@ -317,7 +326,7 @@ def test_masking_a_chunk_rewrites_the_summary(open_session: Open, tmp_path: Path
                 if not any(bank.start[row] <= place < bank.end[row] for row in gone)
             )
         )
-    fresh = open_session(written(tmp_path / "edited" / "bees", edited), cache=tmp_path / "other")
+    fresh = open_site(written(tmp_path / "edited" / "bees", edited), cache=tmp_path / "other")
     expected, _ = prepared(fresh)
     assert found.summaries is not None
     assert expected.summaries is not None
@@ -331,12 +340,12 @@ def test_masking_a_chunk_rewrites_the_summary(open_session: Open, tmp_path: Path
     torch.testing.assert_close(said, again, atol=1e-3, rtol=0)
 
 
-def test_the_summary_of_the_whole_text_would_say_something_else(open_session: Open) -> None:
+def test_the_summary_of_the_whole_text_would_say_something_else(open_site: Open) -> None:
     """A cut chunk that lived on in the summary would be seen in the predictions."""
-    session = open_session(dance__summary_share=0.9, dance__mix=1.0)
-    local, model = prepared(session)
-    masked = MaskedTexts(session, local)
-    mask = masked.masks("removed", session.bank.ptr[:-1][session.bank.ptr.diff() > 1].tolist(), ())
+    site = open_site(dance__summary_share=0.9, dance__mix=1.0)
+    local, model = prepared(site)
+    masked = MaskedTexts(local, site.data, context_of(site))
+    mask = masked.masks("removed", site.data.bank.ptr[:-1][site.data.bank.ptr.diff() > 1].tolist(), ())
     masked.request(mask[0])
     graph = masked.encoded().graph(*mask)
     stale = replace(graph, summaries=local.summaries)
@@ -345,15 +354,15 @@ def test_the_summary_of_the_whole_text_would_say_something_else(open_session: Op
     assert float((said - other).abs().max()) > 5e-3
 
 
-def test_faithfulness_is_measured_with_summaries(open_session: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = open_session()
-    _, model = prepared(session)
+def test_faithfulness_is_measured_with_summaries(open_site: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = open_site()
+    _, model = prepared(site)
     released = ReleasedModel(parameters_of(model), 1, "evidence")
-    before = summaries_in(session)
-    first = measure(session, released, [3, 7], 0)
-    assert summaries_in(session) > before
+    before = summaries_in(site)
+    first = measured(site, released)
+    assert summaries_in(site) > before
     monkeypatch.setattr(LanguageModel, "generate", lambda *_: pytest.fail("asked again"))
-    again = measure(open_session(), released, [3, 7], 0)
+    again = measured(open_site(), released)
     assert np.array_equal(first.outcomes.full.probability, again.outcomes.full.probability)
     assert np.array_equal(
         first.outcomes.removed[EVIDENCE].probability, again.outcomes.removed[EVIDENCE].probability
@@ -366,15 +375,17 @@ def test_a_site_without_encoded_texts_is_refused(
 ) -> None:
     folder = write_feature_folder(tmp_path / "site")
     config = RunConfig.from_flat({"method": "dance", "dance.summaries": "feature", "clients": 1})
-    session = Session(Site("site", folder, tmp_path / "w", tmp_path / "c", "cpu"), config)
+    site = SiteRun(Site("site", folder, tmp_path / "w", tmp_path / "c", "cpu"), config)
     wanted = "brings features.npy .* leave the file out, or set dance.summaries = audit"
     with pytest.raises(ConfigError, match=f"site {wanted}"):
-        local_graph(session, session.graph, session.adjacency)
+        local_graph(site.data, context_of(site))
     source = {**config.to_flat(), "data.source": str(folder)}
     with pytest.raises(ConfigError, match=f"all {wanted}"):
         simulate_sites(RunConfig.from_flat(source), tmp_path / "sites")
     # A baseline of the same study reads no summaries.
-    assert simulate_sites(RunConfig.from_flat({**source, "method": "fedavg"}), tmp_path / "others")
+    assert simulate_sites(
+        RunConfig.from_flat(without_foreign({**source, "method": "fedavg"})), tmp_path / "others"
+    )
 
 
 def test_summaries_need_text_condensation() -> None:

@@ -13,26 +13,27 @@ from torch.nn import functional
 from fedtag.client.condense.core.calibration import temperature
 from fedtag.client.condense.core.members import Core
 from fedtag.client.condense.core.of_round import choose_core, core_of_round, curriculum_pace
-from fedtag.client.context.session import Session
 from fedtag.client.methods.dance.condensation import Forward, choose_evidence, core_graph, forward, views
 from fedtag.client.methods.dance.evidence import evidence_vectors
 from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
 from fedtag.client.methods.dance.training import CoreLoss, laplace, symmetric_divergence
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.graph import Adjacency
 from fedtag.common.methods.dance.model import DanceModel, Views, initial_dance_model
 from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.randomness import numpy_generator
+from tests.exchanges import context_of
 
-Open = Callable[..., tuple[Session, LocalGraph, DanceModel]]
+Open = Callable[..., tuple[SiteRun, LocalGraph, DanceModel]]
 
 
 @pytest.fixture
 def opened(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Open:
     folder = write_feature_folder(tmp_path / "site", 45)
 
-    def build(**changes: Any) -> tuple[Session, LocalGraph, DanceModel]:
+    def build(**changes: Any) -> tuple[SiteRun, LocalGraph, DanceModel]:
         flat = {
             "method": "dance",
             "ratio": 0.3,
@@ -42,9 +43,9 @@ def opened(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Open:
         }
         dotted = {key.replace("__", ".").replace("_", "-"): value for key, value in changes.items()}
         config = RunConfig.from_flat({**flat, **dotted})
-        session = Session(Site("site", folder, tmp_path / "work", tmp_path / "cache", "cpu"), config)
-        local = local_graph(session, session.graph, session.adjacency)
-        return session, local, initial_dance_model(config, 8, 3)
+        site = SiteRun(Site("site", folder, tmp_path / "work", tmp_path / "cache", "cpu"), config)
+        local = local_graph(site.data, context_of(site))
+        return site, local, initial_dance_model(config, 8, 3)
 
     return build
 
@@ -75,18 +76,18 @@ def chosen(local: LocalGraph, passed: Forward, ratio: float, step: int = 0, pace
 
 
 def prepared(opened: Open, **changes: Any) -> tuple[Any, ...]:
-    session, local, model = opened(**changes)
+    site, local, model = opened(**changes)
     passed = forward(model, local)
     core = chosen(local, passed, 0.3)
     evidence = choose_evidence(model, local, passed, core.nodes)
     seen, _ = views(model, local, passed.g, evidence)
-    adjacency, _ = core_graph(session.config.own(DanceConfig), local, evidence, model.fuse(seen).detach())
-    return session, local, model, passed, core, evidence, seen, adjacency
+    adjacency, _ = core_graph(site.config.own(DanceConfig), local, evidence, model.fuse(seen).detach())
+    return site, local, model, passed, core, evidence, seen, adjacency
 
 
 @pytest.mark.parametrize("pseudo", [0.0, 0.5])
 def test_the_loss_is_the_sum_of_its_terms(opened: Open, pseudo: float) -> None:
-    session, local, model, passed, core, evidence, _, adjacency = prepared(
+    site, local, model, passed, core, evidence, _, adjacency = prepared(
         opened,
         dance__pseudo_label_weight=pseudo,
         dance__align=0.2,
@@ -107,7 +108,7 @@ def test_the_loss_is_the_sum_of_its_terms(opened: Open, pseudo: float) -> None:
         core,
         evidence,
         adjacency,
-        session.config.own(DanceConfig),
+        site.config.own(DanceConfig),
         torch.Generator().manual_seed(0),
     )()
 
@@ -132,8 +133,8 @@ def test_the_loss_is_the_sum_of_its_terms(opened: Open, pseudo: float) -> None:
 
 
 def test_consistency_adds_the_divergence_between_fused_and_unfused_features(opened: Open) -> None:
-    session, local, model, passed, core, evidence, seen, adjacency = prepared(opened)
-    config = session.config.own(DanceConfig)
+    site, local, model, passed, core, evidence, seen, adjacency = prepared(opened)
+    config = site.config.own(DanceConfig)
 
     def loss(**changes: float) -> torch.Tensor:
         changed = config.model_copy(update=changes)
@@ -150,24 +151,24 @@ def test_noise_is_laplace_and_is_drawn_once_a_round(opened: Open) -> None:
     draws = laplace(torch.zeros(400, 500), 0.3, torch.Generator().manual_seed(1)).double()
     test = stats.kstest(draws.flatten()[:20_000].numpy(), stats.laplace(scale=0.3).cdf)
     assert test.pvalue > 0.01
-    session, local, model, passed, core, evidence, _, adjacency = prepared(opened, dance__noise=0.5)
+    site, local, model, passed, core, evidence, _, adjacency = prepared(opened, dance__noise=0.5)
     generator = torch.Generator().manual_seed(0)
     loss = CoreLoss(
-        model, local, passed.g, core, evidence, adjacency, session.config.own(DanceConfig), generator
+        model, local, passed.g, core, evidence, adjacency, site.config.own(DanceConfig), generator
     )
-    clean = session.config.own(DanceConfig).model_copy(update={"noise": 0.0})
+    clean = site.config.own(DanceConfig).model_copy(update={"noise": 0.0})
     silent = CoreLoss(model, local, passed.g, core, evidence, adjacency, clean, torch.Generator())
     assert torch.equal(loss(), loss())
     assert not torch.allclose(loss(), silent())
 
 
 def test_switched_off_terms_leave_their_parameters_without_gradient(opened: Open) -> None:
-    session, local, model, passed, core, evidence, _, adjacency = prepared(
+    site, local, model, passed, core, evidence, _, adjacency = prepared(
         opened, dance__align=0.0, dance__head=0.0, dance__sufficiency=0.0
     )
     generator = torch.Generator().manual_seed(0)
     CoreLoss(
-        model, local, passed.g, core, evidence, adjacency, session.config.own(DanceConfig), generator
+        model, local, passed.g, core, evidence, adjacency, site.config.own(DanceConfig), generator
     )().backward()
     for head in (model.fused_head, model.graph_head, model.text_head):
         assert head.weight.grad is None
@@ -176,13 +177,13 @@ def test_switched_off_terms_leave_their_parameters_without_gradient(opened: Open
 
 
 def test_no_label_but_those_of_training_nodes_chooses_the_core(opened: Open) -> None:
-    session, local, model = opened(dance__confidence=0.3, dance__pseudo_share=0.5)
+    site, local, model = opened(dance__confidence=0.3, dance__pseudo_share=0.5)
     passed = forward(model, local)
-    one = core_of_round(session, passed.g, passed.logits, 1)
-    graph = session.training_graph
+    one = core_of_round(site.data, context_of(site), site.config.own(DanceConfig), passed.g, passed.logits)
+    graph = site.data.training.graph
     y = torch.where(graph.train_mask, graph.y, (graph.y + 1) % 3)
-    session.training_graph = replace(graph, y=y)
-    two = core_of_round(session, passed.g, passed.logits, 1)
+    site.data.training.graph = replace(graph, y=y)
+    two = core_of_round(site.data, context_of(site), site.config.own(DanceConfig), passed.g, passed.logits)
     assert not bool(graph.train_mask[one.nodes].all())
     assert torch.equal(one.nodes, two.nodes)
     assert torch.equal(one.labels, two.labels)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedtag.client.context.messages import Mailbox
+from fedtag.client.context.messages import Messages
 from fedtag.client.methods.fedc4.exchange import receive_nodes, send_nodes, send_portraits
 from fedtag.client.methods.fedc4.memory import Memory
 from fedtag.client.site.site import Site
@@ -47,7 +47,7 @@ def local_graph() -> Graph:
 
 
 class Ring:
-    """Mailboxes of all clients, step by step."""
+    """Messages of all clients, step by step."""
 
     def __init__(self, folder: Path) -> None:
         self.sites = {name: Site(name, folder, folder / name, folder / "cache") for name in NAMES}
@@ -57,36 +57,36 @@ class Ring:
         self.letters: list[Letter] = []
         self.step = 0
 
-    def exchange(self) -> dict[str, Mailbox]:
-        """Open every mailbox with what was sent since the last exchange."""
+    def exchange(self) -> dict[str, Messages]:
+        """Open every messages with what was sent since the last exchange."""
         self.step += 1
         opened = {}
         for name, site in self.sites.items():
             mine = tuple(letter for letter in self.letters if letter.recipient == name)
             content = Content({}, {PEERS: self.keys}, mine)
-            opened[name] = Mailbox(site, Instruction("run", self.step, self.step, "train", content), 1e6)
+            opened[name] = Messages(site, Instruction("run", self.step, self.step, "train", content), 1e6)
         self.letters = []
         return opened
 
     def portraits(self, settings: FedC4Config = SETTINGS, number: int = 1) -> None:
-        for name, mailbox in self.exchange().items():
+        for name, messages in self.exchange().items():
             self.memories[name] = send_portraits(
-                self.memories[name], mailbox, self.cores[name].x, settings, number, seed=0
+                self.memories[name], messages, self.cores[name].x, settings, number, seed=0
             )
-            self.letters += mailbox.outgoing
+            self.letters += messages.outgoing
 
     def nodes(self, settings: FedC4Config = SETTINGS) -> dict[str, Mapping[str, int]]:
         counts = {}
-        for name, mailbox in self.exchange().items():
+        for name, messages in self.exchange().items():
             self.memories[name], counts[name] = send_nodes(
-                self.memories[name], mailbox, name, self.cores[name], settings, seed=0
+                self.memories[name], messages, name, self.cores[name], settings, seed=0
             )
-            self.letters += mailbox.outgoing
+            self.letters += messages.outgoing
         return counts
 
     def received(self) -> None:
-        for name, mailbox in self.exchange().items():
-            self.memories[name] = receive_nodes(self.memories[name], mailbox, local_graph())
+        for name, messages in self.exchange().items():
+            self.memories[name] = receive_nodes(self.memories[name], messages, local_graph())
 
 
 @pytest.fixture
@@ -240,9 +240,9 @@ def test_peers_see_one_draw_of_noise_and_the_client_its_own_nodes(ring: Ring) ->
 def test_nodes_that_do_not_fit_are_left_out_and_told(
     ring: Ring, tensors: Mapping[str, torch.Tensor], caplog: pytest.LogCaptureFixture
 ) -> None:
-    mailbox = ring.exchange()["a"]
-    mailbox.send("b", NODES, Content(tensors))
-    ring.letters = mailbox.outgoing
+    messages = ring.exchange()["a"]
+    messages.send("b", NODES, Content(tensors))
+    ring.letters = messages.outgoing
     reader = ring.exchange()["b"]
     assert receive_nodes(Memory(), reader, local_graph()).origin == ()
     assert reader.unopened == ("a",)

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 import fedtag.client.run.guard as contribution
-from fedtag.client.context.session import Session
-from fedtag.client.run.guard import answered, guarded, weighed
+from fedtag.client.context.clock import Clock
+from fedtag.client.run.guard import Guard, weighed
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, DivergenceError, ProtocolError, WireError
@@ -72,7 +73,10 @@ class Room:
         if roster is not None:
             entries = [roster_entry(site.name, Identity.at(site.keys).public) for site in sites]
             roster.write_text("\n".join(entries), encoding="utf-8")
-        self.sessions = {site.name: Session(site, self.config) for site in sites}
+        self.sites = {site.name: SiteRun(site, self.config) for site in sites}
+
+    def guard(self, name: str = "site-0") -> Guard:
+        return Guard(self.config, self.sites[name].data, Clock())
 
     def instruction(
         self, phase: str, values: dict[str, Any], letters: tuple[Letter, ...] = ()
@@ -80,7 +84,7 @@ class Room:
         return Instruction("run-1", 1, 1, phase, Content({}, values, letters))
 
     def ask(self, name: str, phase: str, request: Any = None) -> Content:
-        return answered(self.instruction(phase, {phase: request}), self.sessions[name])
+        return self.guard(name).answered(self.instruction(phase, {phase: request}))
 
     def prepared(self, sums: int = 2) -> tuple[Block, dict[str, tuple[Letter, ...]]]:
         keys = {name: PublicIdentity.from_json(self.ask(name, KEYS).values[KEYS], name) for name in NAMES}
@@ -98,7 +102,7 @@ class Room:
         self, name: str, request: Any, letters: tuple[Letter, ...] = (), content: Content | None = None
     ) -> Content:
         told = self.instruction("train", {"sum": request}, letters)
-        return guarded(contributed() if content is None else content, told, self.sessions[name])
+        return self.guard(name).let_out(contributed() if content is None else content, told)
 
     def opened(self, layout: Layout, contents: dict[str, Content]) -> Any:
         block, letters = self.prepared()
@@ -113,7 +117,7 @@ class Room:
         vectors = {
             name: one.tensors["masked/vector"].numpy().view(np.uint64) for name, one in uploads.items()
         }
-        member = contribution.site_member(self.sessions[NAMES[0]].site, self.config, "run-1")
+        member = contribution.site_member(self.sites[NAMES[0]].site, self.config, "run-1")
         return layout.opened(open_sum(block, 0, vectors, releases, member.fixed)), uploads
 
 
@@ -127,12 +131,12 @@ TOLD = Instruction("run-1", 1, 1, "train", Content())
 
 def test_without_privacy_settings_a_contribution_is_what_it_was(room: Callable[..., Room]) -> None:
     content = contributed()
-    assert guarded(content, TOLD, room({}).sessions["site-0"]) is content
+    assert room({}).guard().let_out(content, TOLD) is content
 
 
 def test_central_privacy_clips_the_update_and_nothing_else(room: Callable[..., Room]) -> None:
     settings = {"privacy.dp.mode": "central", "privacy.dp.clip": 0.5, "aggregation.weights": "uniform"}
-    content = guarded(contributed(), TOLD, room(settings).sessions["site-0"])
+    content = room(settings).guard().let_out(contributed(), TOLD)
     update = content.section("update")
     assert l2_norm(update) == pytest.approx(0.5)
     assert l2_norm(update) <= 0.5
@@ -141,7 +145,7 @@ def test_central_privacy_clips_the_update_and_nothing_else(room: Callable[..., R
     assert content.values == contributed().values
     assert content.section("scores").keys() == contributed().section("scores").keys()
     idle = contributed({})
-    assert guarded(idle, TOLD, room(settings).sessions["site-0"]) is idle
+    assert room(settings).guard().let_out(idle, TOLD) is idle
 
 
 @pytest.mark.parametrize(
@@ -156,16 +160,16 @@ def test_central_privacy_clips_the_update_and_nothing_else(room: Callable[..., R
 def test_an_update_in_clear_is_refused(
     room: Callable[..., Room], settings: dict[str, Any], pinned: bool, why: str
 ) -> None:
-    session = room(settings, pinned).sessions["site-0"]
+    guard = room(settings, pinned).guard()
     with pytest.raises(ProtocolError, match=why):
-        guarded(contributed(), TOLD, session)
+        guard.let_out(contributed(), TOLD)
     # A site that did not train has nothing to hide there.
-    guarded(contributed({}), TOLD, session)
+    guard.let_out(contributed({}), TOLD)
 
 
 def test_nobody_asked_for_a_sum_and_hidden_values_stay(room: Callable[..., Room]) -> None:
     content = contributed({}, statistics={}, condensation={}, tokens={}, note=3)
-    kept = guarded(content, TOLD, room(HIDDEN).sessions["site-0"])
+    kept = room(HIDDEN).guard().let_out(content, TOLD)
     assert kept.values == {"note": 3}
     assert kept.tensors == {}
 
@@ -197,7 +201,7 @@ def test_what_is_hidden_goes_under_the_masks_and_nowhere_else(room: Callable[...
     layout = Layout(SHAPES, ("local",), 3, True)
     house = room(HIDDEN)
     opened, uploads = house.opened(layout, dict.fromkeys(NAMES, contributed()))
-    sizes = [session.sizes for session in house.sessions.values()]
+    sizes = [site.data.sizes for site in house.sites.values()]
     assert opened.sizes == {name: sum(one[name] for one in sizes) for name in SIZES}
     assert opened.loss == pytest.approx(1.5)
     assert opened.scores["local/val/confusion"].tolist() == [[3] * 3] * 3
@@ -311,8 +315,8 @@ def test_keys_come_with_counts_of_nodes_unless_these_are_hidden(room: Callable[.
 
 def test_who_is_introduced_says_nothing_of_its_size_where_that_is_hidden(room: Callable[..., Room]) -> None:
     counts = {"encoded_chunks", "encoded_tokens"}
-    assert counts <= room(SECURE).sessions["site-0"].introduction().keys()
-    assert not counts & room(HIDDEN).sessions["site-0"].introduction().keys()
+    assert counts <= room(SECURE).sites["site-0"].introduction().keys()
+    assert not counts & room(HIDDEN).sites["site-0"].introduction().keys()
 
 
 def test_a_lost_roster_stops_the_site(room: Callable[..., Room], tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from fedtag.client.run.refusal import reason, signed
-from fedtag.common.errors import DataError, ProtocolError, RunError
+from fedtag.common.errors import DataError, ProtocolError, RunError, VersionError
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -19,6 +19,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (ValueError("patient 17"), "ValueError; the site's own log says more"),
         (DataError("row 3: patient 17"), "DataError; the site's own log says more"),
         (ProtocolError("plan a new one"), "ProtocolError: plan a new one"),
+        (VersionError("install the same"), "VersionError: install the same"),
         (
             OSError(errno.ENOSPC, "patient 17", "/data/patient 17"),
             "OSError: No space left on device; the site's own log says more",

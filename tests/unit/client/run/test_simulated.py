@@ -138,7 +138,7 @@ def test_a_directed_graph_is_refused_before_features_are_exchanged(
     meta = Path(source) / "meta.json"
     meta.write_text(json.dumps({**json.loads(meta.read_text()), "directed": True}))
     fedgc = {"method": "fedgc", "clients": clients, "neighbour-exchange.mode": "summed"}
-    with pytest.raises(ConfigError, match=r"is directed, .*: set fedgc\.exchange = off"):
+    with pytest.raises(ConfigError, match=r"is directed, .*: set neighbour-exchange.mode = off"):
         simulate_sites(config(source, **fedgc), tmp_path / "sites")
     assert (
         len(simulate_sites(config(source, **{**fedgc, "neighbour-exchange.mode": "off"}), tmp_path / "sites"))

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedtag.client.train.optimisation import (
-    clock_limit,
     effective_steps,
     local_epochs,
     optimise,
@@ -182,12 +181,6 @@ def test_no_step_begins_after_the_deadline_but_the_first(
     assert told.steps == steps
     assert told.normaliser == steps
     torch.testing.assert_close(model.w.data, torch.tensor([2.0, -1.0]) * 0.9**steps)
-
-
-def test_the_clock_limit_counts_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedtag.client.train.optimisation.time.monotonic", lambda: 50.0)
-    assert clock_limit(2.5) == 52.5
-    assert clock_limit(None) is None
 
 
 @pytest.mark.parametrize(("accuracy", "epochs"), [(None, 3), (0.0, 8), (0.59, 8), (0.6, 3), (1.0, 3)])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.train.statistics import (
     KEY_DIM,
@@ -26,6 +26,7 @@ from fedtag.client.train.statistics import (
 from fedtag.common.config import RunConfig
 from fedtag.common.graph import Graph
 from fedtag.server.strategies.weights import LARGEST_ATTENTION, parse_statistics
+from tests.exchanges import context_of
 
 
 def maps(dim: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -109,54 +110,58 @@ def test_accuracy_needs_four_validation_nodes(count: int, expected: float | None
 
 
 @pytest.fixture
-def open_session(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Callable[..., Session]:
+def open_site(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Callable[..., SiteRun]:
     folder = write_feature_folder(tmp_path / "site")
 
-    def build(name: str = "site", **changes: Any) -> Session:
+    def build(name: str = "site", **changes: Any) -> SiteRun:
         config = RunConfig.from_flat({"method": "fedavg", **changes})
-        return Session(Site(name, folder, tmp_path / "work", tmp_path / "cache", "cpu"), config)
+        return SiteRun(Site(name, folder, tmp_path / "work", tmp_path / "cache", "cpu"), config)
 
     return build
 
 
-def test_statistics_are_json_that_the_server_takes(open_session: Callable[..., Session]) -> None:
-    session = open_session()
+def statistics_of(site: SiteRun, logits: torch.Tensor, number: int) -> dict[str, Any]:
+    return client_statistics(site.data, context_of(site, number), logits)
+
+
+def test_statistics_are_json_that_the_server_takes(open_site: Callable[..., SiteRun]) -> None:
+    site = open_site()
     logits = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
-    told = json.loads(json.dumps(client_statistics(session, logits, 1), allow_nan=False))
+    told = json.loads(json.dumps(statistics_of(site, logits, 1), allow_nan=False))
     assert told.keys() == {"distribution", "attention", "accuracy"}
     parsed = parse_statistics(told, 3)
     np.testing.assert_allclose(parsed.distribution, logits.softmax(1).mean(0), rtol=1e-5)
-    mask = session.graph.val_mask
-    right = (logits.argmax(1) == session.graph.y)[mask].tolist()
+    mask = site.data.graph.val_mask
+    right = (logits.argmax(1) == site.data.graph.y)[mask].tolist()
     assert parsed.accuracy == sum(right) / len(right)
     assert 0 < parsed.attention < 3
     # All 60 nodes are in every sample, whatever the round and the client.
-    other = client_statistics(open_session("other"), logits, 5)
+    other = statistics_of(open_site("other"), logits, 5)
     assert other["attention"] == pytest.approx(told["attention"])
-    assert client_statistics(open_session(seed=1), logits, 1)["attention"] != told["attention"]
+    assert statistics_of(open_site(seed=1), logits, 1)["attention"] != told["attention"]
 
 
 def test_the_sample_depends_on_round_and_client(
-    open_session: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+    open_site: Callable[..., SiteRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fedtag.client.train.statistics.MOST_SAMPLED", 10)
     logits = torch.zeros(60, 3)
 
     def norm(name: str, round_number: int) -> float:
-        return client_statistics(open_session(name), logits, round_number)["attention"]
+        return statistics_of(open_site(name), logits, round_number)["attention"]
 
     assert norm("site", 1) == norm("site", 1)
     assert len({norm("site", 1), norm("site", 2), norm("other", 1)}) == 3
 
 
-def test_inductive_statistics_do_not_see_test_nodes(open_session: Callable[..., Session]) -> None:
-    session = open_session(**{"train.inductive": True})
+def test_inductive_statistics_do_not_see_test_nodes(open_site: Callable[..., SiteRun]) -> None:
+    site = open_site(**{"train.inductive": True})
     logits = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
-    told = client_statistics(session, logits, 1)
-    hidden = session.graph.test_mask
+    told = statistics_of(site, logits, 1)
+    hidden = site.data.graph.test_mask
     changed = logits.masked_fill(hidden[:, None], 9.0)
-    assert client_statistics(session, changed, 1) == told
-    session.training_graph.x[hidden] = 7.0
-    assert client_statistics(session, logits, 1) == told
-    plain = open_session()
-    assert client_statistics(plain, changed, 1)["distribution"] != told["distribution"]
+    assert statistics_of(site, changed, 1) == told
+    site.data.training.graph.x[hidden] = 7.0
+    assert statistics_of(site, logits, 1) == told
+    plain = open_site()
+    assert statistics_of(plain, changed, 1)["distribution"] != told["distribution"]

@@ -195,17 +195,17 @@ def test_another_run_outlives_the_closing_exchange_of_the_first(running: Callabl
     worker.instruct(instruction("one", step=2, phase="close"))
     worker.thread.join(1)
     assert worker.thread.is_alive()
-    assert worker.service._sessions is not None
-    assert len(worker.service._sessions) == 1
+    assert worker.service._runs is not None
+    assert len(worker.service._runs) == 1
 
 
 def test_a_release_drops_what_is_kept_and_the_work_goes_on(running: Callable[..., Running]) -> None:
     worker = running()
     first = record_of(worker.instruct(instruction()))
-    assert worker.service._sessions is not None
-    assert len(worker.service._sessions) == 1
+    assert worker.service._runs is not None
+    assert len(worker.service._runs) == 1
     assert ask(Path(worker.node["workspace"]), "release", 5)
-    assert len(worker.service._sessions) == 0
+    assert len(worker.service._runs) == 0
     assert record_of(worker.instruct(instruction())).tensors == first.tensors
 
 

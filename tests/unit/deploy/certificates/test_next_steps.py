@@ -12,7 +12,7 @@ from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 from fedtag.deploy.certificates.folder import issue, renew
 from fedtag.deploy.certificates.next_steps import connection_settings, next_steps, node_settings
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[4]
 NAMES = ["hospital-a", "hospital b"]
 
 
@@ -62,7 +62,7 @@ def test_renewal_tells_of_new_institutions_only(tmp_path: Path) -> None:
 
 
 def test_connection_is_that_of_the_file_in_deploy() -> None:
-    file = tomllib.loads((REPOSITORY / "deploy" / "flower.toml").read_text(encoding="utf-8"))
+    file = tomllib.loads((REPOSITORY / "deploy" / "systemd" / "flower.toml").read_text(encoding="utf-8"))
     assert tomllib.loads(connection_settings())["superlink"]["fedtag"] == file["superlink"]["fedtag"]
 
 

@@ -1,4 +1,4 @@
-"""What the SuperNodes of a local federation are told, and what is told of them."""
+"""What the SuperNodes of a local federation are told, and what is reported of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedtag.client.site.site import Site, site_from_node_config
-from fedtag.deploy.federation.flower_run import node_config, noted, reason_told, with_sites
+from fedtag.deploy.federation.flower_run import node_config, noted, reason_reported, with_sites
 from fedtag.server.tracking.status import RunStatus, read_status, write_status
 
 
@@ -49,13 +49,13 @@ def test_sites_stand_beside_the_numbers_of_their_nodes() -> None:
 
 
 def test_the_reason_is_what_this_part_of_the_run_has_said(tmp_path: Path) -> None:
-    assert reason_told(tmp_path, None) is None
+    assert reason_reported(tmp_path, None) is None
     time = "2026-05-01T12:00:00Z"
     stopped = RunStatus(
         "0af", "fedavg", "stopped", 1, 3, 2, "host", 1, time, time, reason="too few answered."
     )
     write_status(tmp_path, stopped)
-    assert reason_told(tmp_path, None) == "too few answered"
-    assert reason_told(tmp_path, read_status(tmp_path)) is None
+    assert reason_reported(tmp_path, None) == "too few answered"
+    assert reason_reported(tmp_path, read_status(tmp_path)) is None
     write_status(tmp_path, replace(stopped, state="training"))
-    assert reason_told(tmp_path, None) is None
+    assert reason_reported(tmp_path, None) is None

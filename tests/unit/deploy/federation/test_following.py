@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -10,14 +9,14 @@ from typing import Any
 import pytest
 
 from fedtag.deploy.federation.following import Follower, stage_of
-from fedtag.deploy.terminal.display import Lines, Work
+from fedtag.runs.progress import Work
 from fedtag.server.tracking.rows import RoundRow
 from fedtag.server.tracking.run_directory import METRICS, RunDirectory
 from fedtag.server.tracking.status import ClientStatus, RunStatus, write_status
 
 
 class Recorder:
-    """A display, and its progress of the rounds."""
+    """Progress of a run and of its rounds."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, int]] = []
@@ -58,7 +57,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
     assert condition()
 
 
-def test_follower_tells_each_row_once(tmp_path: Path) -> None:
+def test_follower_reports_each_row_once(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     run.append_round(row(1))
     run.append_round(row(2))
@@ -75,7 +74,7 @@ def test_follower_tells_each_row_once(tmp_path: Path) -> None:
     assert recorder.events == [("begin 5", 2), ("over", 3), ("scored", 3)]
 
 
-def test_rows_written_at_the_end_are_told(tmp_path: Path) -> None:
+def test_rows_written_at_the_end_are_reported(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     recorder = Recorder()
     with Follower(run.path, 1, recorder):
@@ -143,7 +142,7 @@ def test_a_stage_in_words(changed: dict[str, Any], stage: str) -> None:
     assert stage_of(status(**changed), {"7": "north"}) == stage
 
 
-def test_a_stage_is_told_when_it_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_is_reported_when_it_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedtag.deploy.federation.following.PATIENCE_SECONDS", 0.3)
     run = RunDirectory(tmp_path / "run")
     write_status(run.path, status(state="stopped", phase="old"))
@@ -159,7 +158,7 @@ def test_a_stage_is_told_when_it_lasts(tmp_path: Path, monkeypatch: pytest.Monke
     assert set(recorder.stages) == {"round 2, train: 0 of 1 clients answered, waiting for north"}
 
 
-def test_a_node_that_ended_is_told_once_by_its_site(tmp_path: Path) -> None:
+def test_a_node_that_ended_is_reported_once_by_its_site(tmp_path: Path) -> None:
     codes: dict[str, int] = {}
     recorder = Recorder()
     with Follower(RunDirectory(tmp_path / "run").path, 3, recorder, ended=lambda: codes):
@@ -167,16 +166,3 @@ def test_a_node_that_ended_is_told_once_by_its_site(tmp_path: Path) -> None:
         wait_for(lambda: bool(recorder.notes))
         time.sleep(0.5)
     assert recorder.notes == ["the SuperNode of north ended with code -9: its log says why"]
-
-
-def test_lines_tell_a_stage_every_five_seconds_at_most(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    passed = 100.0
-    monkeypatch.setattr("fedtag.deploy.terminal.display.time.monotonic", lambda: passed)
-    caplog.set_level(logging.INFO, "fedtag")
-    lines = Lines()
-    for text, seconds in (("a", 0.0), ("a", 6.0), ("b", 0.0), ("c", 1.0), ("c", 6.0)):
-        passed += seconds
-        lines.stage(text)
-    assert [record.getMessage() for record in caplog.records] == ["a", "b", "c"]

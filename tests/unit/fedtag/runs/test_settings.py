@@ -9,14 +9,14 @@ from fedtag.common.config import RunConfig, default_settings, flatten
 from fedtag.common.config.catalogue import installed_tables
 from fedtag.common.errors import ConfigError
 from fedtag.deploy.federation.bundle import app_table
-from fedtag.runs.settings import gather, nested_defaults
+from fedtag.runs.settings import gather, given_settings, nested_defaults
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
 
 def test_pyproject_repeats_the_app_table() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
-    assert project["tool"]["flwr"]["app"] == app_table(), "call make settings"
+    assert project["tool"]["flwr"]["app"] == app_table({}), "call make settings"
 
 
 def test_the_table_is_of_the_default_run() -> None:
@@ -26,6 +26,14 @@ def test_the_table_is_of_the_default_run() -> None:
         name for name in installed_tables() if name not in RunConfig().tables
     }
     assert {key: type(value) for key, value in flat.items()} == {key: type(known[key]) for key in flat}
+
+
+def test_given_settings_are_those_alone_in_the_types_of_their_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("rounds = 7\n[train]\nepochs = 2\n")
+    given = given_settings(file, {"method": "da_dfgas"}, ["train.prox-mu=1", "rounds=3"])
+    assert given == {"rounds": 3, "train.epochs": 2, "method": "da_dfgas", "train.prox-mu": 1.0}
+    assert type(given["train.prox-mu"]) is float
 
 
 def test_later_sources_win(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedtag.server.comparison.attacked import Attacked
 from fedtag.server.comparison.audit_plots import audit_png, audit_svg
 from fedtag.server.comparison.audit_tables import audit_csv, audit_headings
-from fedtag.server.comparison.audits import Attacked, audit_lines, kinds
+from fedtag.server.comparison.audits import audit_lines, kinds
 from fedtag.server.comparison.page import render_comparison
 from fedtag.server.comparison.results import Comparison, Row
 from fedtag.server.comparison.tables import markdown

@@ -26,7 +26,7 @@ def rewrite(run: RunDirectory, change: Callable[[ClientRow], ClientRow]) -> None
 
 
 def page(run: RunDirectory) -> str:
-    return render_report([view_run(run.path, "run")])
+    return render_report([view_run(run.path, "run", "own0")])
 
 
 def captions(text: str) -> list[str]:

@@ -90,12 +90,12 @@ def test_one_model_is_told_in_words() -> None:
 
 
 def test_the_report_shows_the_bins_of_a_summary(make_run: Make) -> None:
-    page = render_report([view_run(make_run("a").path, "a")])
+    page = render_report([view_run(make_run("a").path, "a", "a")])
     assert page.count("Reliability: accuracy against confidence <span") == 1
     assert "Expected calibration error on test nodes: 4.30%." in page
     assert "9.33% confident, 6.25% right, 3 nodes;" in page
-    several = [view_run(make_run(name).path, name) for name in ("b", "c")]
-    old = view_run(make_run("old", bins=False).path, "old")
+    several = [view_run(make_run(name).path, name, name) for name in ("b", "c")]
+    old = view_run(make_run("old", bins=False).path, "old", "old")
     page = render_report([old, *several])
     assert page.count("Reliability: accuracy against confidence <span") == 1
     assert "<bdi>b (4.30%)</bdi>" in page
@@ -109,7 +109,7 @@ def test_runs_without_bins_still_open(make_run: Make, options: dict[str, bool]) 
     if path.exists():
         record = json.loads(path.read_text())
         path.write_text(json.dumps({key: value for key, value in record.items() if "reliability" not in key}))
-    assert "Reliability" not in render_report([view_run(run.path, "run")])
+    assert "Reliability" not in render_report([view_run(run.path, "run", "own0")])
 
 
 def test_bins_without_any_node_are_no_diagram() -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from flwr.app import Array, ArrayRecord, Error, Message, RecordDict
 
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
 from fedtag.common.config import RunConfig
@@ -66,7 +66,7 @@ class ScriptedGrid(InProcessGrid):
 
     def __init__(
         self,
-        sessions: Sequence[Session],
+        sessions: Sequence[SiteRun],
         script: Script | None = None,
         online: Callable[[int], Iterable[int]] | None = None,
     ) -> None:
@@ -111,7 +111,7 @@ class ScriptedGrid(InProcessGrid):
         return super().pull_messages(ready)
 
 
-Federate = Callable[..., list[Session]]
+Federate = Callable[..., list[SiteRun]]
 
 
 @pytest.fixture(autouse=True)
@@ -132,9 +132,9 @@ def folders(
 def federate(folders: list[Path], tmp_path: Path) -> Federate:
     """Sessions of the sites, as new processes would open them; `run` names their workspace."""
 
-    def build(config: RunConfig, run: str, which: Sequence[int] = (0, 1, 2)) -> list[Session]:
+    def build(config: RunConfig, run: str, which: Sequence[int] = (0, 1, 2)) -> list[SiteRun]:
         return [
-            Session(
+            SiteRun(
                 Site(f"site-{k}", folders[k], tmp_path / run / f"work-{k}", tmp_path / "cache", "cpu"), config
             )
             for k in which
@@ -346,7 +346,7 @@ def failing_from(round_number: int, nodes: Sequence[int] = (2, 3, 4)) -> Script:
     return script
 
 
-def remembered(sessions: Sequence[Session], run: str) -> list[str]:
+def remembered(sessions: Sequence[SiteRun], run: str) -> list[str]:
     found = [StateStore(session.site.state, run).load_before(10**6) for session in sessions]
     return [fingerprint(one.tensors) if one else "" for one in found]
 

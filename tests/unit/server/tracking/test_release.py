@@ -14,6 +14,7 @@ import torch
 
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import RunError
+from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.models.parameters import fingerprint
 from fedtag.server.tracking.release import card_digest, read_release, released_settings
 from fedtag.server.tracking.run_directory import RunDirectory
@@ -54,8 +55,9 @@ def test_two_files_are_enough(released: Path) -> None:
     assert release.card.classes == ("a", "b")
     assert (release.card.round, release.card.scoring, release.card.dimension) == (3, "evidence", 3)
     assert all(torch.equal(release.parameters[name], value) for name, value in PARAMETERS.items())
-    for name in ("method", "seed", "model", "text", "dance"):
+    for name in ("method", "seed", "model", "text"):
         assert getattr(release.config, name) == getattr(CONFIG, name), name
+    assert release.config.own(DanceConfig) == CONFIG.own(DanceConfig)
     assert release.config.data == RunConfig().data
     assert "someone" not in (released / "model.json").read_text()
 
@@ -79,7 +81,7 @@ def edited(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
         (lambda card: [card.pop("text"), card.pop("seed")], "lacks seed, text; restore both files"),
         (lambda card: card["model"].update(hidden=-1), r"cannot be used \(model.hidden = -1"),
         (lambda card: card.update(text="bundled"), "unknown setting 'text'"),
-        (lambda card: card.update(method="../x"), "is not a name"),
+        (lambda card: card.update(method="../x"), "no method is called so"),
         (lambda card: card.update(fingerprint="0" * 64), "does not hold the parameters whose fingerprint"),
         (lambda card: card.update(round=0), "lacks round, or has no usable value"),
         (lambda card: card.pop("digest"), "has no digest of its entries"),
@@ -87,7 +89,7 @@ def edited(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
         (lambda card: card.update(scoring="graph"), r"model\.json was changed"),
         (lambda card: card.update(round=2), r"model\.json was changed"),
         (lambda card: card.update(features="encoder bundled"), r"model\.json was changed"),
-        (lambda card: card.update(method="fedavg"), r"model\.json was changed"),
+        (lambda card: card.update(method="fedavg"), "belongs to dance, which this run has not"),
         (lambda card: card.update(seed=6), r"model\.json was changed"),
         (lambda card: card["model"].pop("hidden"), r"model\.json was changed"),
         (lambda card: card["dance"].update({"two-hop-cap": 8}), r"model\.json was changed"),

@@ -9,6 +9,7 @@ from torch.nn import functional
 from fedtag.client.methods.fedgc.bottleneck import Encoder, divergence, transformed
 from fedtag.common.errors import DivergenceError
 from fedtag.common.graph import Adjacency, normalised_adjacency
+from fedtag.common.models.backbones.gcn import GCN
 from fedtag.common.models.backbones.stack import Backbone
 from fedtag.common.randomness import torch_generator
 
@@ -26,7 +27,7 @@ class Case:
         pairs = pairs[:, (pairs[0] != pairs[1]) & (self.y[pairs[0]] == self.y[pairs[1]])]
         self.adjacency = normalised_adjacency(torch.cat([pairs, pairs.flip(0)], 1), NODES)
         torch.manual_seed(seed)
-        self.teacher = Backbone("gcn", DIM, 8, CLASSES, 2, 0.5)
+        self.teacher = Backbone(GCN, DIM, 8, CLASSES, 2, 0.5)
         adam = torch.optim.Adam(self.teacher.parameters(), lr=0.05)
         for _ in range(60):
             adam.zero_grad(set_to_none=True)
@@ -85,7 +86,7 @@ def test_the_divergence_and_its_derivatives_are_finite_where_deviations_vanish()
 def test_derivatives_of_the_whole_objective_are_those_of_differences(case: Case) -> None:
     x, weights = case.x.double(), Encoder(DIM, torch_generator(2, "encoder"), torch.float64)
     adjacency = Adjacency(case.adjacency.edge_index, case.adjacency.weight.double(), NODES)
-    teacher = Backbone("gcn", DIM, 8, CLASSES, 2, 0.5).double()
+    teacher = Backbone(GCN, DIM, 8, CLASSES, 2, 0.5).double()
     noise = torch.randn(NODES, DIM, generator=torch_generator(3, "noise"), dtype=torch.float64)
 
     def objective(first: Tensor, second: Tensor) -> Tensor:

@@ -1,0 +1,250 @@
+"""What every method does at a client, and what a variant may do differently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from fedtag.client.condense.examples import training_examples
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
+from fedtag.client.train.optimisation import Training, local_epochs, optimise, optimiser, scheduled_rate
+from fedtag.client.train.scoring import score_tensors
+from fedtag.client.train.statistics import client_statistics, validation_accuracy
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ProtocolError
+from fedtag.common.models.assembly import initial_backbone
+from fedtag.common.models.parameters import (
+    Parameters,
+    difference,
+    fingerprint,
+    load_parameters,
+    parameters_of,
+)
+from fedtag.common.numerics.scores import tally
+from fedtag.common.secure.phases import USE
+from fedtag.common.wire.records import Content, prefixed
+
+S = TypeVar("S")
+
+TRAIN = "train"
+SCORE = "score"
+CLOSE = "close"
+
+GRAPH = "graph"
+"""Scores of the received model on the client's full graph."""
+LOCAL = "local"
+"""Scores of the model that local training has just led to."""
+
+Handler = Callable[[SiteData, RunContext[Any]], Content]
+Logits = Float[Tensor, "nodes classes"]
+
+
+class ClientSide(Protocol):
+    """The client's side of a method, with or without parts around it: a plain object without memory.
+
+    What must last from one exchange to the next goes through `context.memory`.
+    """
+
+    def respond(self, data: SiteData, context: RunContext[Any]) -> Content:
+        """Carry out the exchange and return the contribution."""
+        ...
+
+    def predict(
+        self, released: ReleasedModel, data: SiteData, context: RunContext[Any], evidence: bool = False
+    ) -> Prediction:
+        """What a released model says of every node of the site, with evidence if asked for and the method has any.
+
+        Nothing is written but the cache of encoded texts.
+        """
+        ...
+
+    def check(self, data: SiteData, config: RunConfig) -> None:
+        """Raise ConfigError where the method makes no sense on a site's data, of which it reads little."""
+        ...
+
+
+class ClientMethod(Generic[S]):
+    """A method at a client: it scores the received model where scores are due, then does what the phase asks for.
+
+    Left as it is, it trains the run's backbone from the received model and sends the difference. A variant overrides
+    `model`, `start`, `examples`, `loss`, `logits`, `judges`, `after_training`, `close`, `check`, or adds a phase to
+    `handlers`.
+
+    Attributes:
+        trained_by: the way of scoring in which the model is trained; statistics and the accuracy rule look at it.
+    """
+
+    trained_by = GRAPH
+
+    def respond(self, data: SiteData, context: RunContext[S]) -> Content:
+        """Scores where they are due, then the phase."""
+        handler = self.handlers().get(context.phase)
+        if handler is None:
+            raise ProtocolError(f"exchange '{context.phase}' is unknown here: install the same fedtag")
+        sizes = {**data.sizes, "val_nodes": int(self.judges(data, context).sum())}
+        scores = {}
+        # A count of users comes with no model to score.
+        if context.content.values.get("evaluate") and context.phase != USE:
+            scores = prefixed("scores", self.scores(data, context))
+        done = handler(data, context)
+        return Content({**scores, **done.tensors}, {"sizes": sizes, **done.values})
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """What is done in each phase, by the phase's name."""
+        return {TRAIN: self.train, SCORE: lambda data, context: Content(), CLOSE: self.close}
+
+    def model(self, data: SiteData, context: RunContext[S]) -> nn.Module:
+        """The run's model with its initial values."""
+        config, graph = context.config, data.graph
+        return initial_backbone(config.model, graph.x.shape[1], graph.num_classes, config.seed)
+
+    def start(self, data: SiteData, context: RunContext[S]) -> Parameters:
+        """The parameters with which the exchange begins: those that were received, else the initial ones."""
+        return context.content.section("model") or parameters_of(self.model(data, context))
+
+    def loaded(self, data: SiteData, context: RunContext[S]) -> Any:
+        """The model that the exchange begins with."""
+        return self.with_parameters(self.start(data, context), data, context)
+
+    def with_parameters(
+        self, parameters: Mapping[str, Tensor], data: SiteData, context: RunContext[S]
+    ) -> Any:
+        """The model with these values, on the site's device; it is one module for all of a run."""
+        model = context.cached(data, "model", lambda: self.model(data, context).to(data.device))
+        load_parameters(model, parameters)
+        return model
+
+    def logits(self, model: Any, data: SiteData, context: RunContext[S]) -> Mapping[str, Logits]:
+        """What a model says of every node, by way of scoring; each way has a column of its own."""
+        return {GRAPH: model(data.graph.x, data.adjacency)}
+
+    def judges(self, data: SiteData, context: RunContext[S]) -> Bool[Tensor, " nodes"]:
+        """The validation nodes by which models are judged."""
+        return data.graph.val_mask
+
+    def scores(self, data: SiteData, context: RunContext[S]) -> dict[str, Tensor]:
+        """Counts of the received model on the full graph, or of its running average where the server keeps one."""
+        parameters = context.content.section("average") or self.start(data, context)
+        model = self.with_parameters(parameters, data, context)
+        with context.timed("score"), torch.no_grad():
+            return self.counts(self.logits(model, data, context), data, context)
+
+    def train(self, data: SiteData, context: RunContext[S]) -> Content:
+        """Local training from the received model; an update if there is a label to learn."""
+        reported = self.initial(data, context)
+        model = self.loaded(data, context)
+        start = parameters_of(model)
+        examples, more = self.examples(model, data, context)
+        reported |= more
+        if examples is None:
+            return Content({}, reported)
+        training = self.trained(model, examples, data, context)
+        told = self.after_training(model, start, training, data, context)
+        return Content(told.tensors, {**reported, **told.values})
+
+    def initial(self, data: SiteData, context: RunContext[S]) -> dict[str, Any]:
+        """The fingerprint of the initial parameters, for comparison, where no others were received."""
+        if context.content.section("model"):
+            return {}
+        return {"initial": fingerprint(self.start(data, context))}
+
+    def examples(
+        self, model: Any, data: SiteData, context: RunContext[S]
+    ) -> tuple[Any | None, dict[str, Any]]:
+        """What the model is trained on, as `loss` takes it, and what the server is told of that.
+
+        Returns:
+            None in place of examples where there is nothing to learn.
+        """
+        examples, reported = training_examples(model, data, context)
+        return (examples if bool(examples.mask.any()) else None), reported
+
+    def loss(self, model: Any, examples: Any, generator: torch.Generator) -> Callable[[], Tensor]:
+        """The loss of the model as it stands, called once a step.
+
+        Args:
+            model: that is trained.
+            examples: of `examples`.
+            generator: of dropout and noise.
+        """
+        return lambda: examples.loss(model(examples.x, examples.adjacency, generator))
+
+    def trained(self, model: Any, examples: Any, data: SiteData, context: RunContext[S]) -> Training:
+        """Local epochs, in place."""
+        config, seen, number = context.config.train, data.training, context.round
+        until = context.training_deadline()
+        generator = context.generator(number, data.site.name, "dropout", device=data.device)
+        loss = self.loss(model, examples, generator)
+        rate = scheduled_rate(
+            config.learning_rate, config.schedule, config.final_rate, number, context.config.rounds
+        )
+        stepper = optimiser(model.parameters(), config.optimizer, rate, config.momentum, config.weight_decay)
+        with context.timed("train"):
+            accuracy = None
+            if config.accuracy_threshold:
+                with torch.no_grad():
+                    logits = self.logits(model, seen, context)[self.trained_by]
+                accuracy = validation_accuracy(logits, seen.graph, self.judges(seen, context))
+            epochs = local_epochs(config.epochs, config.extra_epochs, config.accuracy_threshold, accuracy)
+            return optimise(model, loss, stepper, epochs, config.prox_mu, until)
+
+    def after_training(
+        self, model: Any, start: Parameters, training: Training, data: SiteData, context: RunContext[S]
+    ) -> Content:
+        """What the server gets of a training: the update, how it was trained, statistics and scores if wanted.
+
+        Args:
+            model: after training.
+            start: its parameters before.
+            training: what was done.
+            data: of the site.
+            context: of the exchange.
+        """
+        tensors = prefixed("update", difference(parameters_of(model), start))
+        values: dict[str, Any] = {"training": vars(training)}
+        if context.config.aggregation.weights == "distribution-aware":
+            seen = data.training
+            with context.timed("statistics"), torch.no_grad():
+                logits = self.logits(model, seen, context)[self.trained_by]
+                values["statistics"] = client_statistics(data, context, logits, self.judges(seen, context))
+        return Content(tensors | self.local_scores(model, data, context), values)
+
+    def local_scores(self, model: Any, data: SiteData, context: RunContext[S]) -> dict[str, Tensor]:
+        """Counts of the trained model, where they are wanted."""
+        if not context.content.values.get("evaluate_local"):
+            return {}
+        with context.timed("score"), torch.no_grad():
+            logits = self.logits(model, data, context)[self.trained_by]
+            return prefixed("scores", self.counts({LOCAL: logits}, data, context))
+
+    def counts(
+        self, logits: Mapping[str, Logits], data: SiteData, context: RunContext[S]
+    ) -> dict[str, Tensor]:
+        """Right and wrong predictions over the validation nodes that judge and the test nodes, by way of scoring."""
+        graph = data.graph
+        masks = {"val": self.judges(data, context), "test": graph.test_mask}
+        found: dict[str, Tensor] = {}
+        for path, said in logits.items():
+            found |= score_tensors(path, {name: tally(said, graph.y, mask) for name, mask in masks.items()})
+        return found
+
+    def close(self, data: SiteData, context: RunContext[S]) -> Content:
+        """The end of the run, after the last scores."""
+        return Content()
+
+    def predict(
+        self, released: ReleasedModel, data: SiteData, context: RunContext[S], evidence: bool = False
+    ) -> Prediction:
+        """By the way of scoring that validation chose."""
+        model = load_released(self.model(data, context).to(data.device), released)
+        with torch.no_grad():
+            return Prediction(self.logits(model, data, context)[released.path])
+
+    def check(self, data: SiteData, config: RunConfig) -> None:
+        """All data will do."""

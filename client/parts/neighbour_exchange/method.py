@@ -1,0 +1,97 @@
+"""Any method on features to which linked nodes at other institutions have added."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.methods.base import ClientSide
+from fedtag.client.parts.neighbour_exchange.bundles import refuse_directed
+from fedtag.client.parts.neighbour_exchange.exchange import NAME, alone, take_part
+from fedtag.client.prediction.outcome import Prediction, ReleasedModel
+from fedtag.client.site.state import Remembered, newest_kept
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import DataError
+from fedtag.common.parts.neighbour_exchange.names import PHASES
+from fedtag.common.parts.neighbour_exchange.settings import NeighbourExchangeConfig
+from fedtag.common.settings.run_settings import RunSettings
+from fedtag.common.wire.records import Content
+
+Context = RunContext[Any]
+
+
+class Exchanging:
+    """Phases: those of the exchange, before all others, and those of the method.
+
+    A site that was not there when sums came, and one that predicts without what it kept of a run, has ÂX of its own
+    nodes.
+    """
+
+    def __init__(self, method: ClientSide) -> None:
+        self.method = method
+
+    def respond(self, data: SiteData, context: Context) -> Content:
+        if context.phase in PHASES:
+            return take_part(data, context)
+        return self.method.respond(exchanged(data, context), context)
+
+    def predict(
+        self, released: ReleasedModel, data: SiteData, context: Context, evidence: bool = False
+    ) -> Prediction:
+        """By the features that the site kept of a run, where its memory is that of one.
+
+        Raises:
+            DataError: it has kept none, or those of other nodes.
+        """
+        return self.method.predict(released, exchanged(data, context), context, evidence)
+
+    def check(self, data: SiteData, config: RunConfig) -> None:
+        refuse_directed(data.site.name, data.directed)
+        self.method.check(data, config)
+
+
+def exchanged(data: SiteData, context: Context) -> SiteData:
+    """The site's data with the features after the exchange: ÂX with what came of the others' nodes.
+
+    Raises:
+        DataError: the site has kept none of the run whose memory it is, or those of other nodes.
+    """
+
+    def made() -> SiteData:
+        hops = context.config.own(NeighbourExchangeConfig).hops
+        kept = context.memory.derived(NAME, lambda: Remembered({"x": alone(data, hops)}, {}))
+        x = kept.tensors["x"]
+        check_rows(x, data)
+        return data.with_features(x.to(data.device))
+
+    return context.cached(data, NAME, made)
+
+
+def kept_exchange(state: Path) -> Float[Tensor, "nodes dim"] | None:
+    """The features after the exchange as a site has kept them of its newest run with one; None without.
+
+    Args:
+        state: folder of the site.
+    """
+    kept = newest_kept(state, NAME)
+    return None if kept is None else kept.tensors["x"]
+
+
+def check_rows(x: Float[Tensor, "nodes dim"], data: SiteData) -> None:
+    """Raise DataError where features that a site has kept are not those of its folder's nodes."""
+    wanted = tuple(data.graph.x.shape)
+    if tuple(x.shape) != wanted:
+        raise DataError(
+            f"{data.site.name} has kept features of {tuple(x.shape)} (nodes, numbers), but {data.site.folder} has "
+            f"{wanted}: give the folder with which the run was made"
+        )
+
+
+def around(method: ClientSide, settings: RunSettings) -> ClientSide:
+    """A method on exchanged features."""
+    return Exchanging(method)

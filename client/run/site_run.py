@@ -1,0 +1,131 @@
+"""One site in one run: it carries out instructions, each with what is kept ready from those before."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from fedtag.client.context.clock import Clock
+from fedtag.client.context.memory import RunMemory
+from fedtag.client.context.messages import Messages
+from fedtag.client.context.progress import Report
+from fedtag.client.context.run_context import RunContext
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.methods.base import ClientSide
+from fedtag.client.run.guard import Guard
+from fedtag.client.run.method import method_of
+from fedtag.client.run.opened_site import site_data
+from fedtag.client.site.site import Site
+from fedtag.client.site.storage import full_disk_explained
+from fedtag.client.train.threads import limited_threads
+from fedtag.common.config import RunConfig
+from fedtag.common.secure.names import UNOPENED
+from fedtag.common.secure.phases import PROTOCOL
+from fedtag.common.wire.records import Content, Instruction, Reply
+
+
+class SiteRun:
+    """A site that takes part.
+
+    It may serve a single message or all of a run: everything it holds is derived from the site's folder, the settings
+    and the state on disk.
+
+    Args:
+        site: where its data and its own files lie.
+        config: of the run.
+        progress: told how far long work is.
+    """
+
+    def __init__(self, site: Site, config: RunConfig, progress: Report | None = None) -> None:
+        self.site = site
+        self.config = config
+        self._clock = Clock()
+        self._progress = progress
+
+    @cached_property
+    def data(self) -> SiteData:
+        """The site's data, without what parts make of them."""
+        return site_data(self.site, self.config, self._progress, clock=self._clock)
+
+    def respond(self, instruction: Instruction) -> Reply:
+        """Carry out an instruction, and let out what may leave."""
+        self._clock.restart()
+        with full_disk_explained(self.site):
+            if instruction.phase in PROTOCOL:
+                content = self._guard.answered(instruction)
+            else:
+                content = self._contribution(instruction)
+        values = dict(content.values)
+        values["seconds"] = {work: round(seconds, 6) for work, seconds in self._clock.seconds.items()}
+        if instruction.content.values.get("introduce"):
+            values["introduction"] = self.introduction()
+        content = Content(content.tensors, values, content.letters)
+        return Reply(
+            instruction.run, instruction.step, instruction.round, instruction.phase, self.site.name, content
+        )
+
+    def introduction(self) -> dict[str, Any]:
+        """What all clients must agree upon, and what was encoded, which tells about how many nodes there are."""
+        common = {
+            "classes": list(self.data.text_graph.classes),
+            "dimension": self.data.graph.x.shape[1],
+            "features": self.data.features_from,
+        }
+        if self.config.privacy.hide_statistics:
+            return common
+        encoded = self.data.encoded
+        return {**common, "encoded_chunks": encoded["chunks"], "encoded_tokens": encoded["tokens"]}
+
+    def _contribution(self, instruction: Instruction) -> Content:
+        """guard(parts(method)), with the letters that go out."""
+        post = Post(self.site, instruction, self.config.exchange.max_message_mb * 2**20)
+        memory = RunMemory(self.site, instruction)
+        context: RunContext[Any] = RunContext(
+            self.site, self.config, memory, instruction, post, self._clock, self._progress
+        )
+        method = self._method
+        with limited_threads(self.data.graph.x.numel()):
+            content = post.added(method.respond(self.data, context))
+            content = self._guard.let_out(content, instruction)
+        post.close()
+        return content
+
+    @cached_property
+    def _guard(self) -> Guard:
+        return Guard(self.config, self.data, self._clock)
+
+    @cached_property
+    def _method(self) -> ClientSide:
+        return method_of(self.config)
+
+
+class Post:
+    """The letters of one exchange, opened when the method first asks for them.
+
+    Args:
+        site: whose letters they are.
+        instruction: that brought them.
+        max_bytes: of one letter's tensors.
+    """
+
+    def __init__(self, site: Site, instruction: Instruction, max_bytes: float) -> None:
+        self._from = site, instruction, max_bytes
+        self._messages: Messages | None = None
+
+    def __call__(self) -> Messages:
+        if self._messages is None:
+            self._messages = Messages(*self._from)
+        return self._messages
+
+    def added(self, content: Content) -> Content:
+        """A contribution with the letters that go out, and whose letters were dropped."""
+        if self._messages is None:
+            return content
+        letters, unopened = tuple(self._messages.outgoing), list(self._messages.unopened)
+        values = {**content.values, **({UNOPENED: unopened} if unopened else {})}
+        return Content(content.tensors, values, content.letters + letters)
+
+    def close(self) -> None:
+        """Remember what was read."""
+        if self._messages is not None:
+            self._messages.close()

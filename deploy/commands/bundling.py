@@ -1,0 +1,36 @@
+"""The command that writes the app of a run between machines: bundle."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedtag.deploy.commands.options import Debug, RunOptions, SharedOptions, flattened
+
+
+@flattened
+def bundle(
+    app: Annotated[
+        Path, typer.Argument(help="Folder of the app; new, or an earlier app's.", show_default=False)
+    ],
+    run: RunOptions,
+    shared: SharedOptions,
+    debug: Debug = False,
+) -> None:
+    """Write the app for `flwr run`: the settings of a run between machines.
+
+    Reads, with --config, a TOML file; writes one pyproject.toml with the settings, the two components, and the
+    release and protocol of this fedtag. It holds no code: all machines have fedtag installed. `flwr run --run-config`
+    can still change single settings. --clients is how many institutions to wait for, --out a run directory on the
+    server; --data and how it is divided count in simulations alone.
+
+    Example: `fedtag bundle app --clients 3 --rounds 20`
+    """
+    from fedtag.deploy.federation.bundle import write_app
+    from fedtag.deploy.terminal.console import results, say
+    from fedtag.runs.settings import given_settings
+
+    given = given_settings(shared.config, run.chosen() | shared.chosen(), shared.assignments or [])
+    folder = write_app(app, given)
+    say(results(), f"app  {folder}")
+    say(results(), f"run  flwr run {folder} CONNECTION --stream")

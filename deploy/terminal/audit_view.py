@@ -1,0 +1,56 @@
+"""An audit of evidence on the terminal."""
+
+from __future__ import annotations
+
+from fedtag.audits.evidence import Audited
+from fedtag.audits.examination import Examination
+from fedtag.client.evidence.packs import EvidencePack
+from fedtag.client.evidence.terminal import evidence_view
+from fedtag.deploy.terminal.console import notices, results, say
+from fedtag.deploy.terminal.faithfulness_table import show_measures
+
+MOST_VIOLATIONS = 20
+
+
+def show_examination(found: Examination, measuring: bool) -> None:
+    """What was measured, the node that was asked for, the pages, and the verdict on each site.
+
+    Args:
+        found: the audit.
+        measuring: whether faithfulness was asked for.
+    """
+    console = results()
+    if found.faithfulness is not None:
+        show_measures(console, found.faithfulness.summary, found.faithfulness.title)
+        say(console, f"faithfulness  {found.faithfulness.file}")
+    if found.node is not None:
+        show_node(*found.node)
+    for page in found.pages:
+        say(console, f"page  {page}")
+    for site in found.sites:
+        checked, violations = site.verification.checked, site.verification.violations
+        verdict = f"{len(violations)} violations" if violations else "every span is literal"
+        style = "red" if violations else "green"
+        say(console, f"{site.name}, round {site.round}: {checked} packs verified, {verdict}", style)
+        for sentence in violations[:MOST_VIOLATIONS]:
+            say(notices(), sentence, "red")
+    if found.lacking is not None:
+        say(notices(), found.lacking, "red")
+    if measuring and not found.verified:
+        say(notices(), "the evidence does not verify: nothing was measured", "red")
+
+
+def show_node(site: Audited, pack: EvidencePack) -> None:
+    """The evidence of one node."""
+    console, budgets, measured = results(), site.budgets, site.measured
+    say(console, site.name)
+    view = evidence_view(
+        pack,
+        site.graph.node_ids,
+        site.graph.texts,
+        budgets.hops,
+        budgets.chunks,
+        measured.nodes.get(pack.node) if measured is not None else None,
+        site.graph.edges,
+    )
+    console.print(view)

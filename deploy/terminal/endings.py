@@ -1,0 +1,76 @@
+"""How a command ends: a sentence on stderr and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+import click
+import typer
+
+from fedtag.common.errors import FedtagError, sentences
+from fedtag.deploy.terminal.interruption import INTERRUPTED, TERMINATED, TerminatedError
+
+CLOSED_PIPE = 141
+"""As the shell tells of a program that SIGPIPE ended."""
+
+DEBUG = "fedtag.debug"
+
+
+@contextmanager
+def exit_codes(context: click.Context) -> Iterator[None]:
+    """Turn what ends a command into a sentence on stderr and an exit code.
+
+    1 for troubles while working, 2 for wrong settings or data, 130 for Ctrl-C, 143 for SIGTERM.
+    A traceback appears only where the command was given --debug.
+    """
+    try:
+        yield
+    except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
+        raise
+    except KeyboardInterrupt as error:
+        raise typer.Exit(INTERRUPTED) from error
+    except TerminatedError as error:
+        raise typer.Exit(TERMINATED) from error
+    except Exception as error:
+        # Help loads this module, too, and has no use for rich.
+        from fedtag.deploy.terminal.console import notices, say
+
+        debug = bool(context.meta.get(DEBUG))
+        if debug:
+            say(notices(), traceback.format_exc().rstrip())
+        for sentence in sentences(error, debug):
+            say(notices(), sentence, "red")
+        raise typer.Exit(error.exit_code if isinstance(error, FedtagError) else 1) from error
+
+
+@contextmanager
+def departing_readers() -> Iterator[None]:
+    """End the program quietly, with 141, where whoever read its output has gone, as `head` does.
+
+    SIGPIPE itself stays ignored, since it would also end a run whose connection breaks. Rich and Click turn most
+    of these errors into an exit with 1 of their own.
+    """
+    try:
+        yield
+    except (SystemExit, BrokenPipeError) as end:
+        left = [_unread(stream) for stream in (sys.stdout, sys.stderr)]
+        if any(left) or BrokenPipeError in (type(end), type(end.__context__)):
+            raise SystemExit(CLOSED_PIPE) from end
+        raise
+
+
+def _unread(stream: TextIO) -> bool:
+    """Whether nobody reads a stream, which then goes nowhere, so that Python's own flush at the end is no error."""
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        return True
+    return False

@@ -1,0 +1,40 @@
+"""What became of the structure of clients' graphs, for the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from fedtag.common.errors import RunError
+from fedtag.common.methods.fedc4.names import STRUCTURE_FILE
+from fedtag.server.report.section import Recorded, Section, Table
+from fedtag.server.report.wording import count, fixed
+from fedtag.server.tracking.run_directory import SITES
+
+GRAPHS = ("original", "condensed", "rebuilt")
+FIGURES = ("density", "homophily", "degree_divergence")
+CAPTION = (
+    "Structure of the graphs at each site, as far as this machine has it. Divergence: of degrees over their mean from "
+    "those of the original graph, in nats."
+)
+
+
+def sections(recorded: Recorded) -> Sequence[Section]:
+    """The graphs of each site whose folder is here, which is so in simulations and after `fedtag up` only.
+
+    Raises:
+        RunError: a file is damaged.
+    """
+    rows = []
+    for path in sorted((recorded.directory.path / SITES).glob(f"*/{STRUCTURE_FILE}")):
+        try:
+            told = json.loads(path.read_text())
+            for name in GRAPHS:
+                figures = (fixed(told[name][figure]) for figure in FIGURES)
+                rows.append((path.parent.name, name, count(told[name]["nodes"]), *figures))
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(
+                f"{path} is damaged ({error}); delete it, the site's next run writes it anew"
+            ) from error
+    table = Table(("Client", "Graph"), ("Nodes", "Density", "Homophily", "Divergence"), tuple(rows), CAPTION)
+    return [Section("Structure of the graphs", tables=(table,))] if rows else []

@@ -1,0 +1,82 @@
+"""The section of the report on condensed graphs, and on what clients showed one another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedtag.common.secure.phases import SHARES
+from fedtag.server.report.chart import Chart, Key, line_chart
+from fedtag.server.report.plots import CSS_DASHES, SERIES_COLOURS, Line
+from fedtag.server.report.section import Recorded, Section, Table
+from fedtag.server.report.wording import count, percent, size, unit_of
+from fedtag.server.tracking.disclosure_table import SERVER
+from fedtag.server.tracking.rows import ClientRow, Disclosure
+
+CONDENSED = (
+    "Copied: condensed nodes whose features are those of a real node. Close: those nearer to a real node than any "
+    "other real node is. Both are signs of a leak."
+)
+SHOWN = "What each client showed to whom. The server carried it sealed, and saw sizes, numbers and addresses."
+
+
+def shared_sections(recorded: Recorded) -> Sequence[Section]:
+    """Graphs that clients condensed by themselves, and letters between clients; none where there are neither."""
+    letters = [
+        row for row in recorded.disclosures if SERVER not in (row.sender, row.receiver) and row.kind != SHARES
+    ]
+    found = []
+    if condensed := condensed_rows(recorded.clients):
+        table = Table(("Client",), ("Nodes", "Condensed", "Copied", "Close"), condensed, CONDENSED)
+        found.append(Section("Condensed graphs", tables=(table,)))
+    if letters:
+        shown = Table(("From", "To", "Kind"), ("Records", "Bytes"), shown_rows(letters), SHOWN)
+        charts = letter_charts(letters, f"{recorded.identity}-letters")
+        found.append(Section("Between clients", tables=(shown,), charts=tuple(charts)))
+    return found
+
+
+def condensed_rows(clients: Sequence[ClientRow]) -> tuple[tuple[str, ...], ...]:
+    """What clients told last of their condensed graphs, by client."""
+    told = {row.client: row.condensation for row in clients if row.condensation}
+    return tuple(
+        (
+            client,
+            count(one.get("nodes")),
+            count(one.get("core")),
+            percent(one.get("copied")),
+            percent(one.get("close")),
+        )
+        for client, one in sorted(told.items())
+    )
+
+
+def shown_rows(letters: Sequence[Disclosure]) -> tuple[tuple[str, ...], ...]:
+    """A row for each pair of clients and kind of record."""
+    totals: dict[tuple[str, str, str], list[Disclosure]] = {}
+    for row in letters:
+        totals.setdefault((row.sender, row.receiver, row.kind), []).append(row)
+    return tuple(
+        (*pair, count(sum(row.count for row in rows)), size(sum(row.bytes for row in rows)))
+        for pair, rows in sorted(totals.items())
+    )
+
+
+def letter_charts(letters: Sequence[Disclosure], identity: str) -> list[Chart]:
+    """Bytes between clients by kind over the rounds."""
+    by_round: dict[str, dict[int, int]] = {}
+    for row in letters:
+        kind = by_round.setdefault(row.kind, {})
+        kind[row.round] = kind.get(row.round, 0) + row.bytes
+    unit, scale = unit_of(float(max(value for kind in by_round.values() for value in kind.values())))
+    lines, keys = [], []
+    last = max(number for kind in by_round.values() for number in kind)
+    for index, (name, sizes) in enumerate(sorted(by_round.items())):
+        rounds = list(range(1, last + 1))
+        values: list[float | None] = [sizes.get(number, 0) / scale for number in rounds]
+        lines.append(Line(rounds, values, index % SERIES_COLOURS, index))
+        keys.append(Key(name, index % SERIES_COLOURS, CSS_DASHES[index % len(CSS_DASHES)]))
+    alt = f"Sealed letters between clients: {sum(row.bytes for row in letters)} bytes over {last} rounds."
+    chart = line_chart(
+        "Between clients, per round", "", alt, lines, identity, keys, y_label=unit, from_zero=True
+    )
+    return [chart] if chart else []

@@ -1,0 +1,78 @@
+"""What a method releases beside the model: how it is written and read, and what a run keeps of it for audits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from torch import Tensor
+
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError
+from fedtag.common.methods.spec import METHODS, MethodSpec
+from fedtag.common.settings.registry import resolved
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of a release, beside its tensors.
+
+    Args:
+        config: of the run.
+        round: after which it was taken.
+        classes: names by their numbers.
+        dimension: of the node features.
+        features: where these come from.
+    """
+
+    config: RunConfig
+    round: int
+    classes: tuple[str, ...]
+    dimension: int
+    features: str
+
+
+class Artefact(Protocol):
+    """What `artefact` of a specification names; its tensors are those of `condensed` and `history` of the method.
+
+    `files`: names in a run directory; the first is the file that can be passed on alone.
+    """
+
+    files: tuple[str, ...]
+
+    def write(self, directory: Path, tensors: Mapping[str, Tensor], about: About) -> None:
+        """Write the files of a release into a run directory."""
+        ...
+
+    def keep_state(self, directory: Path, round_number: int, tensors: Mapping[str, Tensor]) -> None:
+        """Keep in a run directory what could have been released after a round; done again, it replaces itself."""
+        ...
+
+    def is_at(self, path: Path) -> bool:
+        """Whether a path is such a release, or a folder that holds one."""
+        ...
+
+    def read(self, path: Path) -> Any:
+        """The release of a file, or of the folder that holds it.
+
+        Raises:
+            RunError: there is none, or it is damaged, changed or of another version.
+        """
+        ...
+
+
+def artefact_of(method: MethodSpec) -> Artefact:
+    """What a method releases beside the model.
+
+    Raises:
+        ConfigError: its specification names nothing, or what cannot be imported.
+    """
+    package = METHODS.origin(method.name).package
+    if not method.artefact:
+        raise ConfigError(
+            f"method {method.name} of {package} gives tensors to release beside the model, and its specification does "
+            "not say how they are written: name an `artefact` in it"
+        )
+    return cast(Artefact, resolved(method.artefact, package))

@@ -1,0 +1,221 @@
+"""Sides of one protocol work together whatever their releases; those of two protocols refuse each other."""
+
+from __future__ import annotations
+
+import json
+import logging
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.app import Context, Message, RecordDict
+
+from fedtag.client.app import at_the_site, client_app
+from fedtag.client.context.session import Session
+from fedtag.client.site.site import Site
+from fedtag.common.config import RunConfig, flatten
+from fedtag.common.errors import VersionError
+from fedtag.common.wire.envelope import opened, sealed
+from fedtag.common.wire.protocol import PROTOCOL, installed_release
+from fedtag.common.wire.serialised import Serialised
+from fedtag.deploy.federation.bundle import write_app
+from fedtag.runs.grid import InProcessGrid
+from fedtag.server.app import app
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.tracking.run_directory import RunDirectory
+
+OWN = installed_release()
+SETTINGS: dict[str, Any] = {
+    "method": "fedavg",
+    "rounds": 2,
+    "clients": 3,
+    "device": "cpu",
+    "model.hidden": 4,
+    "train.epochs": 1,
+    "exchange.poll": 0.001,
+}
+OTHER = {"protocol": PROTOCOL + 1, "release": "0.9.0"}
+SITE = 2
+
+
+class Grid(InProcessGrid):
+    """One site hears or says other versions than the rest."""
+
+    def __init__(self, sessions: list[Session], hears: Mapping[str, Any], says: Mapping[str, Any]) -> None:
+        super().__init__(sessions)
+        self.hears = hears
+        self.says = says
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        keys: list[str] = []
+        for message in messages:
+            mine = message.metadata.dst_node_id == SITE
+            if mine:
+                message.content["header"].update(self.hears)
+            keys += super().push_messages([message])
+            reply = self.replies[keys[-1]]
+            if mine and not reply.has_error():
+                reply.content["header"].update(self.says)
+        return keys
+
+
+class StoppedError(Exception):
+    """Stands for the end of the server's process."""
+
+
+class Notes:
+    """Progress of which what people are told is kept; it may stop the run after round 1."""
+
+    def __init__(self, stops: bool) -> None:
+        self.texts: list[str] = []
+        self.stops = stops
+
+    def begin(self, rounds: int, done: int) -> None: ...
+
+    def advance(self, row: object) -> None:
+        if self.stops:
+            raise StoppedError
+
+    def scored(self, row: object) -> None: ...
+
+    def note(self, text: str, told: Mapping[str, Any] | None = None) -> None:
+        self.texts.append(text)
+
+
+Train = Callable[..., tuple[RunDirectory, list[str]]]
+
+
+@pytest.fixture
+def sites(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> list[Site]:
+    folders = [write_feature_folder(tmp_path / f"site-{k}", nodes=30, seed=k) for k in range(3)]
+    return [Site(one.name, one, tmp_path / "own" / one.name, tmp_path / "cache", "cpu") for one in folders]
+
+
+@pytest.fixture
+def train(tmp_path: Path, sites: list[Site]) -> Train:
+    def trained(
+        hears: Mapping[str, Any] | None = None, says: Mapping[str, Any] | None = None, stops: bool = False
+    ) -> tuple[RunDirectory, list[str]]:
+        config = RunConfig.from_flat(SETTINGS)
+        directory = RunDirectory(tmp_path / "run", resume=(tmp_path / "run").exists())
+        notes = Notes(stops)
+        grid = Grid([Session(site, config) for site in sites], hears or {}, says or {})
+        Rounds(grid, config, directory, notes).run()
+        return directory, notes.texts
+
+    return trained
+
+
+def test_a_site_of_another_protocol_refuses_and_the_server_names_it_and_why(train: Train) -> None:
+    directory, notes = train(hears=OTHER)
+    why = (
+        f"error 2: VersionError: the message is of protocol {PROTOCOL + 1} (fedtag 0.9.0), and here is protocol "
+        f"{PROTOCOL} (fedtag {OWN}): install the same fedtag on all sides"
+    )
+    assert f"round 1, node {SITE} is left out: {why}" in notes
+    failed = [row for row in directory.read_clients() if row.failed]
+    assert failed
+    assert all(row.failed == why for row in failed)
+    # The others train, and the model is theirs.
+    assert [row.clients_ok for row in directory.read_rounds()] == [2, 2]
+    assert (directory.path / "model.safetensors").is_file()
+
+
+def test_a_reply_of_another_protocol_is_refused_by_the_server(train: Train) -> None:
+    directory, notes = train(says=OTHER)
+    assert any("the message is of protocol" in note and "left out" in note for note in notes)
+    assert [row.clients_ok for row in directory.read_rounds()] == [2, 2]
+
+
+def test_another_release_of_the_protocol_takes_part_and_is_named(train: Train) -> None:
+    directory, notes = train(says={"release": "0.1.99"})
+    note = f"site-0 has fedtag 0.1.99, the server {OWN}; both have one protocol"
+    assert notes.count(note) == 1
+    assert [row.clients_ok for row in directory.read_rounds()] == [3, 3]
+    summary = directory.read_summary()
+    assert summary is not None
+    assert {key: value for key, value in summary.versions.items() if key.startswith("fedtag")} == {
+        "fedtag": OWN,
+        "fedtag at site-0": "0.1.99",
+    }
+    for name in ("report.html", "README.md"):
+        text = (directory.path / name).read_text(encoding="utf-8")
+        assert "fedtag at site-0" in text
+        assert "0.1.99" in text
+
+
+def test_a_release_is_remembered_over_a_resumption(train: Train) -> None:
+    with pytest.raises(StoppedError):
+        train(says={"release": "0.1.99"}, stops=True)
+    directory, notes = train(says={"release": "0.1.99"})
+    assert not any("0.1.99" in note for note in notes)
+    summary = directory.read_summary()
+    assert summary is not None
+    assert summary.versions["fedtag at site-0"] == "0.1.99"
+
+
+@pytest.fixture
+def own_log() -> Iterator[None]:
+    """The logger, to which a ServerApp gives a handler, is as before afterwards."""
+    logger = logging.getLogger("fedtag")
+    before = logger.handlers[:], logger.propagate, logger.level
+    yield
+    logger.handlers[:], logger.propagate = before[:2]
+    logger.setLevel(before[2])
+
+
+@pytest.fixture
+def bundled(tmp_path: Path, sites: list[Site], own_log: None) -> Callable[..., tuple[InProcessGrid, Context]]:
+    """A grid and the context of a ServerApp whose bundle has other versions than were written."""
+
+    def made(**versions: Any) -> tuple[InProcessGrid, Context]:
+        settings = {**SETTINGS, "out": str(tmp_path / "run")}
+        folder = write_app(tmp_path / "app", settings)
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+        config = project["tool"]["flwr"]["app"]["config"]
+        config["fedtag"].update(versions)
+        grid = InProcessGrid([Session(site, RunConfig.from_flat(settings)) for site in sites])
+        context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config=flatten(config))
+        return grid, context
+
+    return made
+
+
+def test_a_bundle_of_this_release_runs(tmp_path: Path, bundled: Callable[..., Any]) -> None:
+    app(*bundled())
+    assert (tmp_path / "run" / "summary.json").is_file()
+
+
+def test_a_bundle_of_another_release_runs_and_is_named(
+    tmp_path: Path, bundled: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    app(*bundled(release="0.1.99"))
+    assert (tmp_path / "run" / "summary.json").is_file()
+    assert f"the app was written by fedtag 0.1.99, and this is {OWN}" in capsys.readouterr().err
+
+
+def test_a_bundle_of_another_protocol_starts_nothing(tmp_path: Path, bundled: Callable[..., Any]) -> None:
+    with pytest.raises(VersionError, match=r"the app is of protocol 2 \(fedtag 0.9.0\).*its `fedtag bundle`"):
+        app(*bundled(protocol=2, release="0.9.0"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_site_refuses_before_it_reads_settings_or_data(caplog: pytest.LogCaptureFixture) -> None:
+    table = {"kind": "Instruction", "run": "r", "step": 1, "round": 1, "phase": "train", "values": {}}
+    content = sealed(Serialised(json.dumps(table)))
+    assert opened(content).header == json.dumps(table)
+    content["header"].update(OTHER)
+    node = {"data": "/no such folder", "name": "hospital-a"}
+    context = Context(
+        run_id=1, node_id=1, node_config=node, state=RecordDict(), run_config={"a setting of another": 1}
+    )
+    message = Message(content, dst_node_id=1, message_type="train")
+    with caplog.at_level(logging.ERROR):
+        reply = client_app(at_the_site)(message, context)
+    assert reply.error.reason is not None
+    assert reply.error.reason.startswith(
+        f"hospital-a: VersionError: the message is of protocol {PROTOCOL + 1}"
+    )
+    assert f"here is protocol {PROTOCOL}" in caplog.text

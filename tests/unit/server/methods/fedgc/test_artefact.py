@@ -1,0 +1,41 @@
+"""The condensed graph as what a run releases: its card says after how many rounds of condensation it was taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from fedtag.common.config import RunConfig
+from fedtag.common.wire.records import prefixed
+from fedtag.server.methods.fedgc.artefact import ARTEFACT
+from fedtag.server.methods.fedgc.release import GRAPH
+from fedtag.server.methods.fedgc.states import read_states
+from fedtag.server.tracking.artefact import About
+from tests.unit.common.synthetic.test_condensed import CLASSES, DIM, sound
+
+
+@pytest.mark.parametrize(("self_training", "rounds"), [(True, 4), (False, 7)])
+def test_what_is_written_is_found_and_read(tmp_path: Path, self_training: bool, rounds: int) -> None:
+    own = {"fedgc.self-training": self_training, "fedgc.bottleneck": False, "fedgc.self-training-rounds": 3}
+    config = RunConfig.from_flat({"method": "fedgc", "ratio": 0.5, **own})
+    assert not ARTEFACT.is_at(tmp_path)
+    ARTEFACT.write(tmp_path, prefixed(GRAPH, sound()), About(config, 7, ("a", "b"), DIM, "folder"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(ARTEFACT.files)
+    first, second = (tmp_path / name for name in ARTEFACT.files)
+    assert [ARTEFACT.is_at(path) for path in (tmp_path, first, second)] == [True, True, False]
+    release = ARTEFACT.read(tmp_path)
+    assert (release.card.round, release.card.rounds, release.card.ratio) == (7, rounds, 0.5)
+    assert all(torch.equal(value, sound()[name]) for name, value in release.graph.tensors.items())
+
+
+def test_a_state_that_is_kept_again_replaces_the_earlier_one(tmp_path: Path) -> None:
+    config = RunConfig.from_flat({"method": "fedgc"})
+    for shift in (0.0, 1.0):
+        graph = {**sound(), "x": sound()["x"] + shift}
+        ARTEFACT.keep_state(tmp_path, 2, prefixed(GRAPH, graph))
+    (state,) = read_states(tmp_path, config, DIM, CLASSES)
+    assert state.round == 2
+    assert state.graph is not None
+    assert torch.equal(state.graph.x, sound()["x"] + 1)
