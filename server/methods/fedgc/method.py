@@ -226,3 +226,6 @@ def contributors(aggregate: Aggregate, replies: Mapping[str, Reply], settings: R
             sum(replies[client].content.values["sizes"]["train_nodes"] for client in aggregate.weights)
         )
     return len(aggregate.weights) / UNIT
+
+
+METHOD = FedGC()
