@@ -202,10 +202,13 @@ def _completed(flat: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         if flat.get("condenser.name", NONE) == NONE and "condenser.name" in defaults:
             flat["condenser.name"] = defaults["condenser.name"]
     on = [part.strip() for part in str(flat.get("parts", "")).split(",") if part.strip()]
-    for part in PARTS.usable().values():
-        wanted = flat.get(f"{part.name}.{part.switch}", "off") if part.switch else "off"
-        if wanted != "off" and part.name not in on:
-            on.append(part.name)
+    switched = [
+        part.name
+        for part in PARTS.usable().values()
+        if part.switch and flat.get(f"{part.name}.{part.switch}", "off") != "off" and part.name not in on
+    ]
+    # What a setting of its own switches on stands nearest to the method.
+    on = [*switched, *on]
     twice = [
         f"parts = {','.join(on)}: {part} stands twice, name it once" for part in set(on) if on.count(part) > 1
     ]

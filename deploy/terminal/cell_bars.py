@@ -13,7 +13,7 @@ from fedtag.comparison.matrix import Cell, Matrix
 from fedtag.comparison.progress import ROUNDS, Note, Step
 from fedtag.deploy.terminal.console import notices, say
 from fedtag.deploy.terminal.display import progress_bars, resumable
-from fedtag.server.report.wording import duration
+from fedtag.server.pages.wording import duration
 from fedtag.server.state.progress import percentage
 from fedtag.server.tracking.run_directory import RunDirectory
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from fedtag.deploy.terminal.console import results, say
 from fedtag.runs.demo import Demonstration
-from fedtag.server.report.wording import duration, size
+from fedtag.server.pages.wording import duration, size
 from fedtag.server.state.progress import percentage
 from fedtag.server.tracking.run_directory import SITES, RunDirectory
 

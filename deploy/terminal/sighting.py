@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from fedtag.common.errors import RunError
-from fedtag.server.report.wording import duration
+from fedtag.server.pages.wording import duration
 from fedtag.server.state.monitor import BEAT_SECONDS
 from fedtag.server.tracking.run_directory import RunDirectory, is_run
 from fedtag.server.tracking.status import STATUS, RunStatus, moment, read_status

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from fedtag.deploy.federation.superlink import RegisteredNode
 from fedtag.deploy.terminal.sighting import Sighting
-from fedtag.server.report.wording import duration, size, visible
+from fedtag.server.pages.wording import duration, size, visible
 from fedtag.server.state.progress import percentage
 from fedtag.server.tracking.status import ClientStatus, RunStatus
 

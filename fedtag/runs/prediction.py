@@ -32,7 +32,7 @@ from fedtag.common.models.supernet.stages import OWN, SHARED
 from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
 from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import check_device
-from fedtag.server.parts.neighbour_generator import method_of
+from fedtag.server.methods.assembly import method_of
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.tracking.release import Release, read_release
 from fedtag.server.tracking.run_directory import RunDirectory

@@ -22,7 +22,7 @@ from fedtag.server.comparison.plots import (
     styled,
 )
 from fedtag.server.comparison.results import Comparison
-from fedtag.server.report.plots import DASHES, inline_svg
+from fedtag.server.pages.plots import DASHES, inline_svg
 
 
 def audit_png(comparison: Comparison) -> bytes:

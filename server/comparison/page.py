@@ -17,11 +17,11 @@ from fedtag.server.comparison.page_template import TEMPLATE
 from fedtag.server.comparison.plots import curve_lines, score_svg
 from fedtag.server.comparison.results import Comparison, Line, lines
 from fedtag.server.comparison.tables import convergence, costs, mean, scores, seeds_done
-from fedtag.server.report import plots
-from fedtag.server.report.chart import Chart, Key
-from fedtag.server.report.page import environment
-from fedtag.server.report.plots import SERIES_COLOURS
-from fedtag.server.report.reliability import Curve, reliability_chart
+from fedtag.server.pages import plots
+from fedtag.server.pages.chart import Chart, Key
+from fedtag.server.pages.environment import environment
+from fedtag.server.pages.plots import SERIES_COLOURS
+from fedtag.server.pages.reliability import Curve, reliability_chart
 
 
 @dataclass(frozen=True)

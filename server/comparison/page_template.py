@@ -7,7 +7,7 @@ It is a module because a Flower app bundle carries no template files.
 
 from __future__ import annotations
 
-from fedtag.server.report.page_parts import MACROS, head
+from fedtag.server.pages.page_parts import MACROS, head
 
 TITLE = "{{ comparison.title }}"
 

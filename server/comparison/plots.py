@@ -16,8 +16,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fedtag.server.comparison.convergence import Point
 from fedtag.server.comparison.results import Comparison, Line, lines, tested
-from fedtag.server.report import plots
-from fedtag.server.report.plots import GRID, INK, SERIES, SERIES_COLOURS, STYLE, inline_svg
+from fedtag.server.pages import plots
+from fedtag.server.pages.plots import GRID, INK, SERIES, SERIES_COLOURS, STYLE, inline_svg
 
 ROW_HEIGHT, MARGIN, CURVE_HEIGHT = 0.34, 0.95, 3.4
 DOTS_PER_INCH = 160

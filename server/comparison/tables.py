@@ -11,7 +11,7 @@ from fedtag.server.comparison.cells import NOTHING, csv_text, markdown_table, pe
 from fedtag.server.comparison.convergence import Point
 from fedtag.server.comparison.results import Comparison, Line, Result, lines
 from fedtag.server.comparison.statistics import Difference, Spread
-from fedtag.server.report.wording import count, duration, size
+from fedtag.server.pages.wording import count, duration, size
 from fedtag.server.tracking.markdown import cell, code
 
 SCORE_COLUMNS = ("row", "data", "seed", "best_round", "val", "test", "macro_f1", "ece", "run")

@@ -75,7 +75,8 @@ class Reception:
                 )
             else:
                 accepted[reply.client] = (node, reply)
-        refused |= self._agree({client: reply for client, (_, reply) in accepted.items()}, standing)
+        moving = {client: phases[node].moves for client, (node, _) in accepted.items()}
+        refused |= self._agree({client: reply for client, (_, reply) in accepted.items()}, moving, standing)
         usable: dict[str, Reply] = {}
         for client, (node, reply) in accepted.items():
             if client in refused:
@@ -115,7 +116,9 @@ class Reception:
         self.names[node] = client
         self._former.pop(node, None)
 
-    def _agree(self, replies: Mapping[str, Reply], standing: Standing) -> dict[str, str]:
+    def _agree(
+        self, replies: Mapping[str, Reply], moving: Mapping[str, str], standing: Standing
+    ) -> dict[str, str]:
         refused: dict[str, str] = {}
         told: dict[str, Agreement] = {}
         for client, reply in replies.items():
@@ -130,11 +133,12 @@ class Reception:
             standing.agreement = majority(told)
             standing.state = self.method.begin(standing.agreement, self.context)
         assert standing.state is not None
-        start = fingerprint(standing.state.section("model")) if told and standing.round == 0 else ""
+        first = set(moving.values()) if told and standing.round == 0 else ()
+        starts = {section: fingerprint(standing.state.section(section)) for section in first}
         for client, own in told.items():
             reason = disagreement(own, standing.agreement)
             initial = replies[client].content.values.get("initial")
-            if reason is None and initial is not None and standing.round == 0 and initial != start:
+            if reason is None and initial is not None and starts and initial != starts[moving[client]]:
                 reason = (
                     "the seed gives other initial parameters there: install the same versions on all sites"
                 )

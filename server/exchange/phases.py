@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,10 @@ class Turn:
         self.due = due
         self.seconds: dict[str, float] = {}
         self.traffic = Traffic()
+
+    def left(self, start: float) -> float:
+        """Seconds since a reading of the clock that no phase accounts for."""
+        return max(0.0, time.monotonic() - start - sum(self.seconds.values()))
 
 
 class Phases:

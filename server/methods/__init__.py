@@ -1,1 +1,1 @@
-"""The server's part of each method, one module or package each, found by name."""
+"""The server's side of each method, one module or package each, found by its specification."""

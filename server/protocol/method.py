@@ -29,6 +29,10 @@ class ServerMethod:
     replies have come; until then the state is None and clients start from the seed.
     """
 
+    def preparation(self, context: ServerContext) -> tuple[Phase, ...]:
+        """The exchanges before round 1, in order; after each there is a checkpoint."""
+        return ()
+
     def phases(self, round_number: int, context: ServerContext) -> tuple[Phase, ...]:
         """The exchanges of a round, in order; scores of the last round's model come with the first."""
         return (TRAIN,)
@@ -97,6 +101,10 @@ class ServerMethod:
     def released(self, state: ServerState, context: ServerContext) -> Mapping[str, Tensor]:
         """The model that is scored and released; empty if models stay with the clients."""
         return state.section("average") or state.section("model")
+
+    def predicting(self, released: Mapping[str, Tensor], context: ServerContext) -> Mapping[str, Tensor]:
+        """The tensors of a released model without those that only make what it reads."""
+        return released
 
     def condensed(self, state: ServerState, context: ServerContext) -> Mapping[str, Tensor]:
         """The condensed graph behind the model that is scored, as it is released; empty where there is none."""

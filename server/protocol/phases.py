@@ -20,7 +20,7 @@ class Phase:
             optimiser say. `sum`: sums over nodes, of which the method takes quotients; they are averaged by the
             weights, and nothing else is done to them. Under secure aggregation the server learns no single one of
             either. `each`: contributions that stay single. `nothing`: clients score, or send letters and values.
-        moves: the section of the state that a step moves.
+        moves: the section of the state that a step moves; that of a part in all exchanges of its own.
         letters: whether clients exchange sealed records with one another, which come with the instruction and go
             out with the reply; what is sent in one such phase arrives in the next.
     """

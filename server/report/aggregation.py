@@ -11,8 +11,8 @@ from typing import Any
 from fedtag.common.config import flatten
 from fedtag.common.methods.spec import MethodSpec
 from fedtag.common.wording.guarantee import guarantee_sentences
+from fedtag.server.pages.chart import Chart
 from fedtag.server.report.absences import Absence, absences, without_training
-from fedtag.server.report.chart import Chart
 from fedtag.server.report.client_series import ClientSeries, client_series, series_chart
 from fedtag.server.report.combination import combination_sentences, privacy_sentences
 from fedtag.server.tracking.rows import ClientRow, Summary

@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fedtag.server.report.chart import Chart, Key, line_chart
-from fedtag.server.report.plots import CSS_DASHES, SERIES_COLOURS, Band, Line
-from fedtag.server.report.wording import fixed
+from fedtag.server.pages.chart import Chart, Key, line_chart
+from fedtag.server.pages.plots import CSS_DASHES, SERIES_COLOURS, Band, Line
+from fedtag.server.pages.wording import fixed
 from fedtag.server.tracking.rows import ClientRow
 
 LINES_SHOWN = SERIES_COLOURS

@@ -22,7 +22,7 @@ from fedtag.common.wording.faithfulness import (
     guarantee_sentences,
     verdict_sentences,
 )
-from fedtag.server.report.plots import Line
+from fedtag.server.pages.plots import Line
 from fedtag.server.tracking.run_directory import RunDirectory
 
 FILE = "faithfulness.json"

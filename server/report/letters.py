@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedtag.common.secure.phases import SHARES
-from fedtag.server.report.chart import Chart, Key, line_chart
-from fedtag.server.report.plots import CSS_DASHES, SERIES_COLOURS, Line
-from fedtag.server.report.section import Recorded, Section, Table
-from fedtag.server.report.wording import count, percent, size, unit_of
+from fedtag.server.pages.chart import Chart, Key, line_chart
+from fedtag.server.pages.plots import CSS_DASHES, SERIES_COLOURS, Line
+from fedtag.server.pages.section import Recorded, Section, Table
+from fedtag.server.pages.wording import count, percent, size, unit_of
 from fedtag.server.tracking.disclosure_table import SERVER
 from fedtag.server.tracking.rows import ClientRow, Disclosure
 

@@ -10,7 +10,7 @@ from fedtag.common.errors import ConfigError
 from fedtag.common.methods.spec import METHODS, MethodSpec
 from fedtag.common.parts.spec import PARTS, PartSpec
 from fedtag.common.settings.registry import Registry, resolved
-from fedtag.server.report.section import Recorded, Section, Sections
+from fedtag.server.pages.section import Recorded, Section, Sections
 from fedtag.server.tracking.model_card import setting
 
 

@@ -6,32 +6,25 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from fedtag.common.errors import RunError
+from fedtag.server.pages.chart import Chart, Key, line_chart
+from fedtag.server.pages.environment import environment
+from fedtag.server.pages.plots import CSS_DASHES, SERIES_COLOURS, Line, line_plot
+from fedtag.server.pages.reliability import Curve, reliability_chart
+from fedtag.server.pages.wording import (
+    duration,
+    percent,
+    size,
+    unit_of,
+)
 from fedtag.server.report.aggregation import aggregation_charts
-from fedtag.server.report.chart import Chart, Key, line_chart
 from fedtag.server.report.faithfulness import CurveLines
 from fedtag.server.report.page_template import TEMPLATE
 from fedtag.server.report.phases import phase_chart
-from fedtag.server.report.plots import CSS_DASHES, SERIES_COLOURS, Line, line_plot
 from fedtag.server.report.privacy import privacy_charts
-from fedtag.server.report.reliability import Curve, reliability_chart
 from fedtag.server.report.run_view import RunView, view_run
-from fedtag.server.report.wording import (
-    count,
-    duration,
-    fixed,
-    percent,
-    score_title,
-    size,
-    spans,
-    unit_of,
-    visible,
-    ways,
-)
-from fedtag.server.tracking.disclosure_table import listed
 from fedtag.server.tracking.durable_files import write_atomically
 from fedtag.server.tracking.rows import RoundRow
 
@@ -179,18 +172,3 @@ def words(runs: Sequence[RunView], name: str, title: str, show: Callable[[float]
                 f"{show(getattr(last, name))} in round {last.round}."
             )
     return " ".join(sentences)
-
-
-def environment() -> Environment:
-    """Jinja2 with escaping and the filters of the page."""
-    made = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=visible,
-    )
-    filters: dict[str, Callable[..., str]] = {"percent": percent, "size": size, "duration": duration}
-    made.filters |= filters | {"count": count, "fixed": fixed, "listed": listed, "spans": spans}
-    made.filters |= {"score_title": score_title, "ways": ways}
-    return made

@@ -7,14 +7,9 @@ It is a module because a Flower app bundle carries no template files.
 
 from __future__ import annotations
 
-from fedtag.server.report import (
-    aggregation,
-    faithfulness,
-    privacy,
-    privacy_rounds,
-    section,
-)
-from fedtag.server.report.page_parts import MACROS, head
+from fedtag.server.pages import section
+from fedtag.server.pages.page_parts import MACROS, head
+from fedtag.server.report import aggregation, faithfulness, privacy, privacy_rounds
 
 TITLE = 'fedtag report: {{ runs|map(attribute="name")|list|listed }}'
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from fedtag.server.report.chart import Chart, Key
-from fedtag.server.report.plots import SERIES_COLOURS, stacked_plot
+from fedtag.server.pages.chart import Chart, Key
+from fedtag.server.pages.plots import SERIES_COLOURS, stacked_plot
+from fedtag.server.pages.wording import duration
 from fedtag.server.report.run_view import RunView
-from fedtag.server.report.wording import duration
 
 OTHER = "other"
 

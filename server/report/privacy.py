@@ -20,8 +20,8 @@ from fedtag.common.wording.privacy import (
     population_sentence,
     verdict,
 )
-from fedtag.server.report.chart import Chart, Key
-from fedtag.server.report.plots import CSS_DASHES, SERIES_COLOURS
+from fedtag.server.pages.chart import Chart, Key
+from fedtag.server.pages.plots import CSS_DASHES, SERIES_COLOURS
 from fedtag.server.report.privacy_plots import AreaBar, RocCurve, area_plot, roc_plot
 from fedtag.server.report.privacy_rounds import RoundLine, round_charts, round_lines
 from fedtag.server.tracking.membership_audit import read_audit

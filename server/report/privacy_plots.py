@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from fedtag.server.report.plots import DASHES, INK, SERIES, SERIES_COLOURS, STYLE, blank_axes, inline_svg
+from fedtag.server.pages.plots import DASHES, INK, SERIES, SERIES_COLOURS, STYLE, blank_axes, inline_svg
 
 LEAST = 1e-3
 TICKS = (0.001, 0.01, 0.1, 1.0)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedtag.common.wording.privacy import AttackRow, strongest_on_first
-from fedtag.server.report.chart import Chart, Key, line_chart
-from fedtag.server.report.plots import CSS_DASHES, Band, Line
-from fedtag.server.report.wording import percent
+from fedtag.server.pages.chart import Chart, Key, line_chart
+from fedtag.server.pages.plots import CSS_DASHES, Band, Line
+from fedtag.server.pages.wording import percent
 from fedtag.server.tracking.rows import RoundRow
 
 RUN = "models of the run"

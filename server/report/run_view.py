@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from fedtag.common.numerics.scores import ReliabilityBin
+from fedtag.server.pages.section import Recorded, Section
 from fedtag.server.report.aggregation import AggregationView, view_aggregation
 from fedtag.server.report.faithfulness import FaithfulnessView, view_faithfulness
 from fedtag.server.report.letters import shared_sections
 from fedtag.server.report.made_of import made_of, own_sections
 from fedtag.server.report.privacy import PrivacyView, view_privacy
-from fedtag.server.report.section import Recorded, Section
 from fedtag.server.tracking.disclosure_table import DisclosureTotal, disclosure_totals
 from fedtag.server.tracking.model_card import setting
 from fedtag.server.tracking.reliability import read_bins

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
+from torch import Tensor
+
 from fedtag.common.config import RunConfig
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.wire.protocol import installed_release
@@ -18,7 +20,7 @@ from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.method import ServerMethod
 from fedtag.server.report.page import write_report
 from fedtag.server.state.run_state import Standing
-from fedtag.server.strategies.accounting import spent
+from fedtag.server.strategies.accounting import released_sums, spent
 from fedtag.server.tracking.artefact import About, artefact_of
 from fedtag.server.tracking.model_card import write_model_card
 from fedtag.server.tracking.release import card_digest, released_settings
@@ -42,7 +44,7 @@ def conclude(
     agreement = standing.agreement
     assert agreement is not None
     config, rows = context.settings, directory.read_rounds()
-    summary = summarise(rows, config, standing, closing)
+    summary = summarise(rows, context, method, standing, closing)
     if standing.best:
         card = {
             "round": standing.best_round,
@@ -67,8 +69,15 @@ def conclude(
     return summary
 
 
-def summarise(rows: list[RoundRow], config: RunConfig, standing: Standing, closing: Traffic) -> Summary:
+def summarise(
+    rows: list[RoundRow],
+    context: ServerContext,
+    method: ServerMethod,
+    standing: Standing,
+    closing: Traffic,
+) -> Summary:
     """The figures of a run; those of the best round are at the round that validation chose."""
+    config = context.settings
     best = next((row for row in rows if row.round == standing.best_round), None)
     last = rows[-1] if rows else None
     tokens = standing.tokens
@@ -87,9 +96,13 @@ def summarise(rows: list[RoundRow], config: RunConfig, standing: Standing, closi
         test_ece=best.test_ece if best else None,
         test_reliability=standing.best_reliability.get("test") or None,
         val_reliability=standing.best_reliability.get("val") or None,
-        privacy=spent(config, len(rows), sum(value.numel() for value in standing.best.values())),
+        privacy=spent(
+            config,
+            released_sums(method, len(rows), context),
+            sum(value.numel() for value in standing.best.values()),
+        ),
         weights_lag=weights_lag(config),
-        parameters=_parameters(config, standing),
+        parameters=_parameters(method.predicting(standing.best, context), standing),
         last_test_accuracy=last.test_accuracy if last else None,
         bytes_up=sum(row.bytes_up for row in rows) + closing.up,
         bytes_down=sum(row.bytes_down for row in rows) + closing.down,
@@ -109,20 +122,16 @@ def summarise(rows: list[RoundRow], config: RunConfig, standing: Standing, closi
     )
 
 
-def _parameters(config: RunConfig, standing: Standing) -> int | None:
-    """Of the largest network that a client has; else of the released model, if there is one.
+def _parameters(model: Mapping[str, Tensor], standing: Standing) -> int | None:
+    """Of the largest network that a client has; else of the model that predicts, if one is released.
 
     None where clients keep networks of their own to themselves.
-
-    What parts of the run add to the released tensors belongs to neither.
     """
     told = [one.get("columns", {}).get("parameters") for one in standing.contributed.values()]
     own = [count for count in told if count is not None]
     if standing.users is not None and not own:
         return None
-    added = {record.name for part in config.part_specs for record in part.records}
-    released = [value.numel() for name, value in standing.best.items() if name.partition("/")[0] not in added]
-    return max(own, default=sum(released) or None)
+    return max(own, default=sum(value.numel() for value in model.values()) or None)
 
 
 def installed_versions(packages: Sequence[str]) -> dict[str, str]:

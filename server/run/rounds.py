@@ -22,19 +22,28 @@ from fedtag.common.settings.sections import ExchangeConfig
 from fedtag.common.wire.codec import decode_reply, encode, pack, pack_all
 from fedtag.common.wire.envelope import release_of
 from fedtag.common.wire.records import Content, Instruction, prefixed
-from fedtag.server.exchange.ledger import Exchanged, client_rows, pool_scores, training_row, with_scores
+from fedtag.server.exchange.ledger import (
+    Exchanged,
+    Traffic,
+    client_rows,
+    pool_scores,
+    training_row,
+    with_scores,
+)
 from fedtag.server.exchange.participation import CLOSE, SCORE, SCORING_PHASES
 from fedtag.server.exchange.phases import Phases, Turn
 from fedtag.server.exchange.screening import check_origin
-from fedtag.server.parts.neighbour_generator import method_of
+from fedtag.server.methods.assembly import method_of
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.phases import Phase
 from fedtag.server.protocol.state import Aggregate
 from fedtag.server.run.conclusion import conclude
+from fedtag.server.run.preparation import prepare
 from fedtag.server.state.checkpoint import CheckpointFolder
 from fedtag.server.state.monitor import Watch
 from fedtag.server.state.progress import Progress, announce_guarantee, announce_untrained
 from fedtag.server.state.run_state import Standing
+from fedtag.server.strategies.accounting import released_sums
 from fedtag.server.strategies.aggregation import Aggregation
 from fedtag.server.sums.masked import MaskedSums
 from fedtag.server.sums.plain import Outcome, PlainSums, Sums
@@ -179,7 +188,8 @@ class Rounds:
             return self._run()
 
     def _run(self) -> Summary:
-        announce_guarantee(self.config, self.progress)
+        sums = released_sums(self.method, self.config.rounds, self.context)
+        announce_guarantee(self.config, sums, self.progress)
         restored = Standing.resumed(self.checkpoints, self.directory)
         if restored is not None:
             self.standing, note = restored
@@ -205,6 +215,8 @@ class Rounds:
         with ScalarLog(
             self.directory.path / "tensorboard", first_round=self.standing.round or None
         ) as scalars:
+            steps = self.method.preparation(self.context)
+            prepare(steps, self._step, self.standing, self.checkpoints)
             for round_number in range(self.standing.round + 1, self.config.rounds + 1):
                 self._round(round_number, scalars)
             outcome = self.sums.exchange(self.closing, CLOSE)
@@ -228,19 +240,20 @@ class Rounds:
             turn.due = (
                 position == 0 and round_number > 1 and (round_number - 1) % self.config.evaluation.every == 0
             )
-            if phase.letters:
-                self.phases.peers.completed(self.phases, turn)
-            outcome = self.sums.exchange(turn, phase)
+            outcome = self._exchanged(turn, phase)
             if position == 0:
                 self._score_pending(outcome, turn.due, scalars)
             weights = self._combined(phase, outcome) or weights
             contributed |= outcome.contributed
-        seconds = turn.seconds
-        seconds["bookkeeping"] = max(0.0, time.monotonic() - start - sum(seconds.values()))
+        seconds, traffic = {**turn.seconds, "bookkeeping": turn.left(start)}, turn.traffic
+        if round_number == 1:
+            before = standing.seconds
+            seconds = {name: before.get(name, 0.0) + seconds.get(name, 0.0) for name in {**before, **seconds}}
+            traffic = Traffic(standing.up + traffic.up, standing.down + traffic.down)
         assert standing.state is not None
         empty = bool(self.method.released(standing.state, self.context)) and not weights
         counts = (len(outcome.replies), len(outcome.failures))
-        standing.pending = training_row(round_number, outcome.told, counts, seconds, turn.traffic, empty)
+        standing.pending = training_row(round_number, outcome.told, counts, seconds, traffic, empty)
         standing.weights, standing.failures, standing.round = weights, outcome.failures, round_number
         standing.contributed = contributed
         standing.save(self.checkpoints)
@@ -252,6 +265,14 @@ class Rounds:
             self.remark = remark
         self.progress.advance(standing.pending)
         self.watch.round_over(standing.pending)
+
+    def _step(self, turn: Turn, phase: Phase) -> None:
+        self._combined(phase, self._exchanged(turn, phase))
+
+    def _exchanged(self, turn: Turn, phase: Phase) -> Outcome:
+        if phase.letters:
+            self.phases.peers.completed(self.phases, turn)
+        return self.sums.exchange(turn, phase)
 
     def _combined(self, phase: Phase, outcome: Outcome) -> Mapping[str, float]:
         """Let the state follow from a phase; the weights of the contributions."""

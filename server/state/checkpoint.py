@@ -18,15 +18,15 @@ from torch import Tensor
 from fedtag.common.errors import RunError
 from fedtag.server.tracking.durable_files import json_text, write_atomically
 
-SCHEMA = "1"
+SCHEMA = "2"
 KEPT = 2
 HEADER = "fedtag"
-FILE_NAME = re.compile(r"round-(\d+)\.safetensors")
+FILE_NAME = re.compile(r"round-(\d+)(?:-(\d+))?\.safetensors")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What the server knew after a round.
+    """What the server knew after a round; 0 is before the first.
 
     `note` says in one sentence that newer files were damaged and left out; None where none was.
     """
@@ -53,13 +53,17 @@ class CheckpointFolder:
         self.path = path
         self.settings = settings_text(settings)
 
-    def save(self, round_number: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Path:
+    def save(
+        self, round_number: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any], step: int = 0
+    ) -> Path:
         """Write the checkpoint of a round and remove all but it and the one before.
 
         Args:
             round_number: at least 0.
             tensors: any device and layout; copied.
             state: JSON-able, finite.
+            step: after which one of several in the same round it is; the last has the largest number, or 0 if it is
+                the only one.
 
         Raises:
             RunError: the state is not JSON-able.
@@ -74,23 +78,23 @@ class CheckpointFolder:
             "state": json_text(dict(state), f"the state of round {round_number}"),
         }
         header["content_digest"] = content_digest(header, owned)
-        path = self.path / f"round-{round_number:04d}.safetensors"
+        path = self.path / file_name(round_number, step)
         # One entry, because safetensors writes several in an order that changes from call to call.
         metadata = {HEADER: json.dumps(header, sort_keys=True)}
         write_atomically(path, safetensors.torch.save(owned, metadata=metadata))
-        earlier = [number for number in self.rounds() if number < round_number][-(KEPT - 1) :]
-        kept = {f"round-{number:04d}.safetensors" for number in (*earlier, round_number)}
+        earlier = [place for place in self.places() if place < (round_number, step)][-(KEPT - 1) :]
+        kept = {file_name(*place) for place in (*earlier, (round_number, step))}
         for other in self.path.iterdir():
             if other.name not in kept and other.name.lstrip(".").startswith("round-"):
                 other.unlink()
         return path
 
-    def rounds(self) -> list[int]:
-        """The rounds that have a file, ascending."""
+    def places(self) -> list[tuple[int, int]]:
+        """The rounds, and steps in them, that have a file, ascending."""
         if not self.path.is_dir():
             return []
         matches = (FILE_NAME.fullmatch(path.name) for path in self.path.iterdir())
-        return sorted(int(match[1]) for match in matches if match)
+        return sorted((int(match[1]), int(match[2] or 0)) for match in matches if match)
 
     def load_latest(self) -> Checkpoint | None:
         """The newest checkpoint that can be read, None where there is no file at all.
@@ -99,9 +103,9 @@ class CheckpointFolder:
             RunError: every file is damaged, or the settings are not those of the run.
         """
         damaged: list[str] = []
-        rounds = self.rounds()
-        for number in reversed(rounds):
-            path = self.path / f"round-{number:04d}.safetensors"
+        places = self.places()
+        for place in reversed(places):
+            path = self.path / file_name(*place)
             try:
                 round_, tensors, state = self.load(path)
             except DamagedCheckpointError as error:
@@ -109,7 +113,7 @@ class CheckpointFolder:
                 continue
             note = f"{'; '.join(damaged)}; going on from round {round_} instead" if damaged else None
             return Checkpoint(round_, tensors, state, note)
-        if rounds:
+        if places:
             raise RunError(
                 f"{'; '.join(damaged)}; no checkpoint is left, start the run anew with another --out"
             )
@@ -141,6 +145,11 @@ class CheckpointFolder:
                 f"{path} belongs to other settings ({changes}); resume with the settings in the run's config.toml"
             )
         return int(header["round"]), tensors, json.loads(header["state"])
+
+
+def file_name(round_number: int, step: int) -> str:
+    """Of the checkpoint after a round, or after a step of one."""
+    return f"round-{round_number:04d}{f'-{step:04d}' if step else ''}.safetensors"
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:

@@ -81,13 +81,18 @@ class LineProgress:
         LOGGER.warning("%s", text, extra=told)
 
 
-def announce_guarantee(config: RunConfig, progress: Progress) -> None:
+def announce_guarantee(config: RunConfig, sums: int, progress: Progress) -> None:
     """Say what the noise of a run will guarantee before any work is done.
+
+    Args:
+        config: of the run.
+        sums: over clients that the server will learn.
+        progress: told.
 
     Raises:
         ConfigError: that cannot be computed, since dp-accounting is not installed.
     """
-    guarantee = spent(config, config.rounds, 0)
+    guarantee = spent(config, sums, 0)
     if guarantee is None:
         return
     bound = guarantee["epsilon"]

@@ -30,6 +30,8 @@ class Standing:
         step: number of exchanges of the method so far; those in which no client can change what it remembers do
             not count.
         round: last complete round.
+        prepared: steps that have been taken before round 1.
+        seconds, up, down: durations by phase and bytes of these steps, which count for round 1.
         state: the method's.
         pending: row of that round, which waits for the scores of its model.
         weights, failures: by client, of that round.
@@ -52,6 +54,10 @@ class Standing:
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     step: int = 0
     round: int = 0
+    prepared: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    up: int = 0
+    down: int = 0
     agreement: Agreement | None = None
     state: ServerState | None = None
     pending: RoundRow | None = None
@@ -106,7 +112,7 @@ class Standing:
                 self.tokens[name] = self.tokens.get(name, 0) + value
 
     def save(self, folder: CheckpointFolder) -> None:
-        """Write the checkpoint of the last complete round."""
+        """Write the checkpoint of the last complete round, or of the last step before the first."""
         assert self.state is not None
         assert self.agreement is not None
         waiting = [letter for letters in self.letters.values() for letter in letters]
@@ -120,6 +126,8 @@ class Standing:
         values = {
             "run": self.run,
             "step": self.step,
+            "prepared": self.prepared,
+            "preparation": [self.seconds, self.up, self.down],
             "agreement": vars(self.agreement),
             "values": dict(self.state.values),
             "pending": row_to_state(self.pending) if self.pending else None,
@@ -137,7 +145,7 @@ class Standing:
             "users": None if self.users is None else dict(self.users),
             "releases": dict(self.releases),
         }
-        folder.save(self.round, tensors, values)
+        folder.save(self.round, tensors, values, 0 if self.round else self.prepared)
 
     @classmethod
     def resumed(cls, folder: CheckpointFolder, directory: RunDirectory) -> tuple[Standing, str | None] | None:
@@ -170,10 +178,15 @@ class Standing:
             return None
         tensors, values = Content(checkpoint.tensors), checkpoint.state
         agreement = values["agreement"]
+        seconds, up, down = values["preparation"]
         standing = cls(
             run=values["run"],
             step=values["step"],
             round=checkpoint.round,
+            prepared=values["prepared"],
+            seconds=seconds,
+            up=up,
+            down=down,
             agreement=Agreement(tuple(agreement["classes"]), agreement["dimension"], agreement["features"]),
             state=ServerState(tensors.section("state"), values["values"]),
             pending=RoundRow(**values["pending"]) if values["pending"] else None,
@@ -184,15 +197,15 @@ class Standing:
             best=tensors.section("best"),
             best_path=values["best_path"],
             best_condensed=tensors.section("best_condensed"),
-            best_reliability=values.get("best_reliability", {}),
+            best_reliability=values["best_reliability"],
             tokens=values["tokens"],
             memory=tensors.section("memory"),
             statistics=values["statistics"],
             contributed=values["contributed"],
-            letters=_waiting(values.get("letters", ()), tensors.section("letters")),
-            nodes={int(node): client for node, client in values.get("nodes", {}).items()},
-            users=values.get("users"),
-            releases=values.get("releases", {}),
+            letters=_waiting(values["letters"], tensors.section("letters")),
+            nodes={int(node): client for node, client in values["nodes"].items()},
+            users=values["users"],
+            releases=values["releases"],
         )
         return standing, checkpoint.note
 

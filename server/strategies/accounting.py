@@ -12,8 +12,8 @@ from typing import Any
 
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
-from fedtag.common.parts.neighbour_generator.names import GENERATOR_PART
-from fedtag.common.parts.neighbour_generator.settings import NeighbourGeneratorConfig
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.method import ServerMethod
 
 UNIT = "one institution"
 
@@ -41,14 +41,12 @@ class PrivacySpent:
     rounds: int
 
 
-def spent(config: RunConfig, rounds: int, dimension: int) -> dict[str, Any] | None:
+def spent(config: RunConfig, sums: int, dimension: int) -> dict[str, Any] | None:
     """The guarantee of a run as a table for summary.json; None where differential privacy is off.
-
-    A round releases a sum; the first also those of the exchanges that train a generator of neighbours.
 
     Args:
         config: of the run.
-        rounds: complete ones.
+        sums: that were released.
         dimension: number of parameters.
 
     Raises:
@@ -60,10 +58,17 @@ def spent(config: RunConfig, rounds: int, dimension: int) -> dict[str, Any] | No
     sensitivity = dp.clip
     if dp.mode == "distributed":
         sensitivity = distributed_sensitivity(dp.clip, dimension, config.privacy.scale_bits)
-    sums = rounds + (
-        config.own(NeighbourGeneratorConfig).rounds if GENERATOR_PART in config.part_names and rounds else 0
-    )
     return vars(privacy_spent(dp.mode, dp.noise, dp.clip, dp.delta, sums, sensitivity))
+
+
+def released_sums(method: ServerMethod, rounds: int, context: ServerContext) -> int:
+    """How many sums over clients the server learns until so many rounds are complete."""
+    numbers = range(1, rounds + 1)
+    phases = [
+        *method.preparation(context),
+        *(phase for number in numbers for phase in method.phases(number, context)),
+    ]
+    return sum(phase.sums for phase in phases)
 
 
 def privacy_spent(

@@ -16,7 +16,7 @@ from fedtag.client.data.text_graph import TEST, VAL, TextGraph
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.parts.spec import declared_records
 from fedtag.common.secure.phases import SHARES
-from fedtag.server.parts.neighbour_generator import method_of
+from fedtag.server.methods.assembly import method_of
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.state import ServerState
 

@@ -12,7 +12,7 @@ from fedtag.client.data.text_graph import TEST, VAL
 from fedtag.client.evidence.packs import read_packs
 from fedtag.common.errors import RunError
 from fedtag.runs.prediction import Predicted, predict
-from fedtag.server.parts.neighbour_generator import method_of
+from fedtag.server.methods.assembly import method_of
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.tracking.run_directory import RunDirectory
 

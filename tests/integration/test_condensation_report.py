@@ -18,7 +18,7 @@ from fedtag.common.errors import RunError
 from fedtag.common.parts.neighbour_exchange.names import PARTS, REQUEST
 from fedtag.server.methods.fedgc.release import read_condensed
 from fedtag.server.methods.fedgc.report import CondensationView, view_condensation
-from fedtag.server.parts.neighbour_exchange_report import ExchangeView, exchange_traffic, view_exchange
+from fedtag.server.parts.neighbour_exchange.report import ExchangeView, exchange_traffic, view_exchange
 from fedtag.server.report.page import write_report
 from fedtag.server.tracking.disclosure_table import disclosure_totals
 from tests.integration.conftest import Federated, federate

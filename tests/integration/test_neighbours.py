@@ -209,6 +209,21 @@ def test_a_resumed_run_equals_an_undisturbed_one(tiny: Tiny, plain: Tried, momen
     assert again.summary.val_accuracy == plain.summary.val_accuracy
 
 
+def test_a_run_that_stops_in_its_preparation_goes_on_with_the_next_step(tiny: Tiny, plain: Tried) -> None:
+    def gone(client: str, told: Instruction, reply: Reply) -> Reply | Exception:
+        return ValueError() if told.content.values.get("generator_exchange") == EXCHANGES else reply
+
+    place = tiny.new_place()
+    assert tiny(MENDED, place=place, answer=gone).error is not None
+    again = tiny(MENDED, place=place)
+    assert again.phases == ["generate"] + ["train"] * 3 + ["close"]
+    same(plain, again)
+    first, undisturbed = again.lines("metrics")[0], plain.lines("metrics")[0]
+    # Steps before the stop count for round 1, as all others do.
+    assert first["bytes_up"] == pytest.approx(undisturbed["bytes_up"], rel=0.05)
+    assert first["seconds_by_phase"].keys() == undisturbed["seconds_by_phase"].keys()
+
+
 def test_a_site_that_lost_its_state_is_told_what_to_do(plain: Tried, tmp_path: Path) -> None:
     last = next(one for one in plain.crossed if one.told.phase == "train" and one.told.round == 3)
     session = plain.sessions[0]

@@ -114,6 +114,6 @@ SPEC = MethodSpec(
     resolved=resolved,
     words=words,
     client="fedtag.client.methods.da_dfgas:METHOD",
-    server="fedtag.server.methods.da_dfgas:METHOD",
-    report="fedtag.server.methods.da_dfgas_report:sections",
+    server="fedtag.server.methods.da_dfgas.method:METHOD",
+    report="fedtag.server.methods.da_dfgas.report:sections",
 )

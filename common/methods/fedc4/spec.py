@@ -60,6 +60,6 @@ SPEC = MethodSpec(
         Exclusion("condensers that take real nodes, while peers are shown any", _real_nodes),
     ),
     client="fedtag.client.methods.fedc4:METHOD",
-    server="fedtag.server.methods.fedc4:METHOD",
-    report="fedtag.server.methods.fedc4_report:sections",
+    server="fedtag.server.methods.fedc4.method:METHOD",
+    report="fedtag.server.methods.fedc4.report:sections",
 )

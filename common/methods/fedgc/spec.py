@@ -73,7 +73,7 @@ SPEC = MethodSpec(
     ),
     released_with=("train.inductive",),
     client="fedtag.client.methods.fedgc:METHOD",
-    server="fedtag.server.methods.fedgc:METHOD",
+    server="fedtag.server.methods.fedgc.method:METHOD",
     artefact="fedtag.server.methods.fedgc.artefact:ARTEFACT",
     report="fedtag.server.methods.fedgc.report:sections",
 )

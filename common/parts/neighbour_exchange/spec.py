@@ -127,6 +127,6 @@ SPEC = PartSpec(
         Exclusion("hidden statistics", _hidden),
     ),
     client="fedtag.client.parts.neighbour_exchange.method:around",
-    server="fedtag.server.parts.neighbour_exchange:around",
-    report="fedtag.server.parts.neighbour_exchange_report:sections",
+    server="fedtag.server.parts.neighbour_exchange.method:around",
+    report="fedtag.server.parts.neighbour_exchange.report:sections",
 )

@@ -1,5 +1,1 @@
-"""FedGC on the server: self-training, then one condensed graph from the clients' gradients."""
-
-from fedtag.server.methods.fedgc.method import FedGC
-
-METHOD = FedGC()
+"""FedGC on the side of the coordinator."""

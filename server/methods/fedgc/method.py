@@ -33,7 +33,6 @@ from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.stages import is_scored, teaches, teaching_rounds
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
-from fedtag.common.parts.neighbour_exchange.names import PHASES as EXCHANGE
 from fedtag.common.randomness import derive_seed
 from fedtag.common.synthetic.gradients import initial_weights
 from fedtag.common.wire.records import Content, Reply, prefixed
@@ -45,13 +44,6 @@ from fedtag.server.methods.fedgc.unmatched import (
     enough_in_all,
     still_unmatched,
     unmatched_remark,
-)
-from fedtag.server.parts.neighbour_exchange import (
-    after_neighbours,
-    neighbour_document,
-    neighbour_forms,
-    neighbour_phases,
-    neighbour_sums,
 )
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.forms import TensorForm
@@ -69,8 +61,7 @@ GRAPH_TENSORS = "condensed"
 
 
 class FedGC(ServerMethod):
-    """Phases: those of the exchange of neighbour sums in round 1; `train` in the rounds of self-training, `condense` in
-    all others.
+    """Phases: `train` in the rounds of self-training, `condense` in all others.
 
     State: "model/", which is scored: the self-trained one, then that of the condensed graph; "teacher/", the
     self-trained model when it is ready; "condensed/", all that the condensed graph needs to be learned further. In
@@ -80,8 +71,7 @@ class FedGC(ServerMethod):
     """
 
     def phases(self, round_number: int, context: ServerContext) -> tuple[Phase, ...]:
-        first = neighbour_phases(context.settings) if round_number == 1 else ()
-        return (*first, TEACH if teaches(round_number, context.settings) else CONDENSE)
+        return (TEACH if teaches(round_number, context.settings) else CONDENSE,)
 
     def releasable(self, round_number: int, context: ServerContext) -> bool:
         """The self-trained model is not what a run releases."""
@@ -117,8 +107,6 @@ class FedGC(ServerMethod):
     def instruct(
         self, state: ServerState | None, phase: Phase, client: str | None, context: ServerContext
     ) -> Content:
-        if phase.name in EXCHANGE:
-            return neighbour_sums(state, phase.name, client)
         settings, number = context.settings, state.values["round"] + 1 if state else 1
         if teaches(number, settings):
             return Content(prefixed("model", state.section("model")) if state else {})
@@ -140,8 +128,6 @@ class FedGC(ServerMethod):
         return Content(tensors, values)
 
     def expected(self, state: ServerState, phase: Phase, context: ServerContext) -> Mapping[str, TensorForm]:
-        if phase.name in EXCHANGE:
-            return neighbour_forms(phase.name)
         if phase.name != CONDENSE_PHASE:
             return super().expected(state, phase, context)
         values, classes = state.values, state.values["classes"]
@@ -162,8 +148,6 @@ class FedGC(ServerMethod):
         aggregate: Aggregate,
         context: ServerContext,
     ) -> tuple[ServerState, Mapping[str, float]]:
-        if phase.name in EXCHANGE:
-            return after_neighbours(state, phase.name, replies, context.settings), {}
         settings, number = context.settings, state.values["round"] + 1
         values = {**state.values, "round": number}
         if phase.name == TRAIN_PHASE:
@@ -219,7 +203,7 @@ class FedGC(ServerMethod):
         return unmatched_remark(state.values, context.settings)
 
     def documents(self, state: ServerState, context: ServerContext) -> Mapping[str, str]:
-        return {**neighbour_document(state), **condensation_document(state.values)}
+        return condensation_document(state.values)
 
 
 def _without_sums(state: ServerState, settings: RunConfig) -> Mapping[str, Tensor]:
@@ -242,3 +226,6 @@ def contributors(aggregate: Aggregate, replies: Mapping[str, Reply], settings: R
             sum(replies[client].content.values["sizes"]["train_nodes"] for client in aggregate.weights)
         )
     return len(aggregate.weights) / UNIT
+
+
+METHOD = FedGC()

@@ -12,10 +12,10 @@ from fedtag.server.methods.fedgc.course import DISTANCES, TOTALS
 from fedtag.server.methods.fedgc.course import FILE as COURSE_FILE
 from fedtag.server.methods.fedgc.release import FILE as GRAPH_FILE
 from fedtag.server.methods.fedgc.release import CondensedRelease, read_condensed
-from fedtag.server.report.chart import Chart, Key, line_chart
-from fedtag.server.report.plots import CSS_DASHES, Line
-from fedtag.server.report.section import Recorded, Section, Table
-from fedtag.server.report.wording import count, percent
+from fedtag.server.pages.chart import Chart, Key, line_chart
+from fedtag.server.pages.plots import CSS_DASHES, Line
+from fedtag.server.pages.section import Recorded, Section, Table
+from fedtag.server.pages.wording import count, percent
 from fedtag.server.tracking.rows import ClientRow
 from fedtag.server.tracking.run_directory import RunDirectory, read_object
 

@@ -310,6 +310,8 @@ def test_a_switch_turns_its_part_on() -> None:
     assert RunConfig.from_flat({**flat, "neighbour-exchange.mode": "off"}).part_names == ()
     with pytest.raises(ConfigError, match=r"mode = off: set mode = summed or encrypted"):
         RunConfig.from_flat({"method": "fedgc", "parts": "neighbour-exchange"})
+    both = RunConfig.from_flat({**flat, "parts": "neighbour-generator"})
+    assert both.part_names == ("neighbour-exchange", "neighbour-generator")
     with pytest.raises(ConfigError, match="stands twice"):
         RunConfig.from_flat({"method": "fedavg", "parts": "neighbour-generator,neighbour-generator"})
 

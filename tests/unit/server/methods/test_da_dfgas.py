@@ -17,7 +17,7 @@ from fedtag.common.models.supernet.logits import is_architecture
 from fedtag.common.models.supernet.network import used_names
 from fedtag.common.secure.phases import USE
 from fedtag.common.wire.records import Content, Reply
-from fedtag.server.methods.da_dfgas import METHOD, lags, smoothing
+from fedtag.server.methods.da_dfgas.method import METHOD, lags, smoothing
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.method import TRAIN
 from fedtag.server.protocol.phases import Phase

@@ -28,8 +28,8 @@ from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.models.parameters import parameters_of
 from fedtag.common.synthetic.gradients import initial_weights
 from fedtag.common.wire.records import Content, Reply
-from fedtag.server.methods.fedgc import METHOD
 from fedtag.server.methods.fedgc.condensation import Sums, as_it_stands, begun, moved, taught
+from fedtag.server.methods.fedgc.method import METHOD
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.state import Aggregate, Agreement, ServerState
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fedtag.common.errors import RunError
+from fedtag.server.pages.wording import duration, percent, size, spans
 from fedtag.server.report.page import named, write_report
 from fedtag.server.report.phases import distinguishable
-from fedtag.server.report.wording import duration, percent, size, spans
 from fedtag.server.tracking.rows import ClientRow
 from fedtag.server.tracking.run_directory import RunDirectory
 

@@ -11,8 +11,8 @@ import pytest
 
 from fedtag.common.errors import RunError
 from fedtag.common.numerics.scores import CALIBRATION_BINS, ReliabilityBin
+from fedtag.server.pages.reliability import Curve, reliability_chart, reliability_plot
 from fedtag.server.report.page import render_report
-from fedtag.server.report.reliability import Curve, reliability_chart, reliability_plot
 from fedtag.server.report.run_view import view_run
 from fedtag.server.tracking.reliability import read_bins
 from fedtag.server.tracking.run_directory import RunDirectory

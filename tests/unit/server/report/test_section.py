@@ -11,10 +11,10 @@ from markupsafe import Markup
 from fedtag.common.methods.spec import METHODS
 from fedtag.common.parts.spec import PARTS
 from fedtag.common.settings.registry import resolved
+from fedtag.server.pages.section import Recorded, Section, Table
 from fedtag.server.report.made_of import made_of
 from fedtag.server.report.page import render_report, write_report
 from fedtag.server.report.run_view import view_run
-from fedtag.server.report.section import Recorded, Section, Table
 from fedtag.server.tracking.rows import ClientRow, Disclosure
 from fedtag.server.tracking.run_directory import RunDirectory
 

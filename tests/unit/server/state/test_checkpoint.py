@@ -52,10 +52,24 @@ def test_only_the_last_two_stay(folder: CheckpointFolder) -> None:
     (folder.path / ".round-0001.safetensors.abc.tmp").write_bytes(b"left by a killed process")
     (folder.path / "notes.txt").write_bytes(b"not ours")
     save(folder, 9998, 9999, 10000)
-    assert folder.rounds() == [9999, 10000]
+    assert folder.places() == [(9999, 0), (10000, 0)]
     assert len(list(folder.path.iterdir())) == 3
     save(folder, 5)
-    assert folder.rounds() == [5]
+    assert folder.places() == [(5, 0)]
+
+
+def test_steps_before_a_round_have_files_of_their_own(folder: CheckpointFolder) -> None:
+    for step in (1, 2, 3):
+        folder.save(0, {}, {"step": step}, step)
+    assert [path.name for path in sorted(folder.path.iterdir())] == [
+        "round-0000-0002.safetensors",
+        "round-0000-0003.safetensors",
+    ]
+    latest = folder.load_latest()
+    assert latest is not None
+    assert (latest.round, latest.state) == (0, {"step": 3})
+    save(folder, 1)
+    assert folder.places() == [(0, 3), (1, 0)]
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "bit", "header"])
@@ -92,11 +106,21 @@ def test_foreign_settings_are_named(folder: CheckpointFolder) -> None:
         other.load_latest()
 
 
+def test_a_checkpoint_of_another_release_is_refused(
+    folder: CheckpointFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("fedtag.server.state.checkpoint.SCHEMA", "1")
+        save(folder, 1)
+    with pytest.raises(RunError, match="has schema 1, this fedtag reads 2; resume with the same version"):
+        folder.load_latest()
+
+
 def test_state_must_be_finite_json(folder: CheckpointFolder) -> None:
     for state in ({"loss": float("nan")}, {"tensor": torch.ones(1)}):
         with pytest.raises(RunError, match="the state of round 1 cannot be written as JSON"):
             folder.save(1, {}, state)
-    assert folder.rounds() == []
+    assert folder.places() == []
 
 
 def test_a_failed_rename_keeps_the_earlier_checkpoints(

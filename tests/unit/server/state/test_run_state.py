@@ -65,19 +65,6 @@ def test_calibration_bins_are_those_of_the_best_round() -> None:
     assert standing.best_reliability["val"] == []
 
 
-def test_a_checkpoint_of_an_earlier_version_has_no_calibration_bins(tmp_path: Path) -> None:
-    agreement = Agreement(("a", "b"), 4, "features.npy")
-    standing = Standing(round=1, agreement=agreement, state=ServerState({"model/w": torch.ones(2)}))
-    folder = CheckpointFolder(tmp_path, {})
-    standing.save(folder)
-    _, tensors, values = folder.load(tmp_path / "round-0001.safetensors")
-    del values["best_reliability"]
-    folder.save(1, tensors, values)
-    loaded = Standing.load(folder)
-    assert loaded is not None
-    assert loaded[0].best_reliability == {}
-
-
 def test_only_counts_are_added() -> None:
     standing = Standing()
     for told in (

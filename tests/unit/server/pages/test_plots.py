@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 
-from fedtag.server.report.plots import Band, Line, line_plot, lone_points, stacked_plot
+from fedtag.server.pages.plots import Band, Line, line_plot, lone_points, stacked_plot
 
 
 def path_of(svg: str, colour: str) -> list[tuple[float, float]]:

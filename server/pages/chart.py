@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from fedtag.server.report.plots import Band, Line, line_plot
+from fedtag.server.pages.plots import Band, Line, line_plot
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from markupsafe import Markup
 from fedtag.common.errors import RunError, WireError
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.drawing import drawing, table
-from fedtag.server.report.section import Recorded, Section, Table
-from fedtag.server.report.wording import count
+from fedtag.server.pages.section import Recorded, Section, Table
+from fedtag.server.pages.wording import count
 from fedtag.server.tracking.run_directory import read_object
 
 FOLDER = "architectures"

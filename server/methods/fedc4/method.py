@@ -13,12 +13,12 @@ from fedtag.server.protocol.phases import Phase
 
 PORTRAITS = Phase(
     PORTRAITS_PHASE,
-    "clients condense and tell each other statistics, by which they form clusters; in round 1 alone",
+    "clients condense and tell each other statistics, by which they form clusters; once a run",
     letters=True,
 )
 SHOWN = Phase(
     NODES_PHASE,
-    "clients show peers of their cluster some of their condensed nodes; in round 1 alone",
+    "clients show peers of their cluster some of their condensed nodes; once a run",
     letters=True,
 )
 TRAIN = Phase(
@@ -35,12 +35,13 @@ ALONE = Phase(
 
 
 class FedC4(ServerMethod):
-    """Letters between clients. Phases: `portraits` and `nodes` in round 1, `train` in every round."""
+    """Letters between clients. Phases: `portraits` and `nodes` before round 1, `train` in every round."""
+
+    def preparation(self, context: ServerContext) -> tuple[Phase, ...]:
+        return () if context.settings.own(FedC4Config).exchange == "off" else (PORTRAITS, SHOWN)
 
     def phases(self, round_number: int, context: ServerContext) -> tuple[Phase, ...]:
-        if context.settings.own(FedC4Config).exchange == "off":
-            return (ALONE,)
-        return (PORTRAITS, SHOWN, TRAIN) if round_number == 1 else (TRAIN,)
+        return (ALONE if context.settings.own(FedC4Config).exchange == "off" else TRAIN,)
 
 
 METHOD = FedC4()

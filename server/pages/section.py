@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from fedtag.server.report.chart import Chart
+from fedtag.server.pages.chart import Chart
 from fedtag.server.tracking.rows import ClientRow, Disclosure
 from fedtag.server.tracking.run_directory import RunDirectory
 

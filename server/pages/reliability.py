@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from fedtag.common.numerics.scores import CALIBRATION_BINS, ReliabilityBin
-from fedtag.server.report.chart import Chart, Key
-from fedtag.server.report.plots import (
+from fedtag.server.pages.chart import Chart, Key
+from fedtag.server.pages.plots import (
     CSS_DASHES,
     DASHES,
     INK,
@@ -29,7 +29,7 @@ from fedtag.server.report.plots import (
     WIDTH,
     inline_svg,
 )
-from fedtag.server.report.wording import count, percent
+from fedtag.server.pages.wording import count, percent
 
 HEIGHT = 3.6
 EDGES = tuple(edge / CALIBRATION_BINS for edge in range(CALIBRATION_BINS + 1))

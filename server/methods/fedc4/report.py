@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from fedtag.common.errors import RunError
 from fedtag.common.methods.fedc4.names import STRUCTURE_FILE
-from fedtag.server.report.section import Recorded, Section, Table
-from fedtag.server.report.wording import count, fixed
+from fedtag.server.pages.section import Recorded, Section, Table
+from fedtag.server.pages.wording import count, fixed
 from fedtag.server.tracking.run_directory import SITES
 
 GRAPHS = ("original", "condensed", "rebuilt")

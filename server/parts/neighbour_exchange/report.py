@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from fedtag.common.errors import RunError
 from fedtag.common.parts.neighbour_exchange.names import COUNTS, KEY, PARTS, REQUEST
-from fedtag.server.parts.neighbour_exchange import FILE
-from fedtag.server.report.section import Recorded, Section, Table
-from fedtag.server.report.wording import count, size
+from fedtag.server.pages.section import Recorded, Section, Table
+from fedtag.server.pages.wording import count, size
+from fedtag.server.parts.neighbour_exchange.method import FILE
 from fedtag.server.tracking.disclosure_table import SERVER
 from fedtag.server.tracking.rows import Disclosure
 from fedtag.server.tracking.run_directory import RunDirectory, read_object

@@ -1,0 +1,1 @@
+"""DA-DFGAS on the side of the coordinator."""

@@ -1,0 +1,1 @@
+"""FedC4 on the side of the coordinator."""

@@ -1,0 +1,1 @@
+"""What all pages are made of: their look, sections, charts, and how they write numbers."""

@@ -1,0 +1,35 @@
+"""Jinja2 as all pages use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jinja2 import Environment, StrictUndefined
+
+from fedtag.server.pages.wording import (
+    count,
+    duration,
+    fixed,
+    percent,
+    score_title,
+    size,
+    spans,
+    visible,
+    ways,
+)
+from fedtag.server.tracking.disclosure_table import listed
+
+
+def environment() -> Environment:
+    """Jinja2 with escaping and the filters of the page."""
+    made = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=visible,
+    )
+    filters: dict[str, Callable[..., str]] = {"percent": percent, "size": size, "duration": duration}
+    made.filters |= filters | {"count": count, "fixed": fixed, "listed": listed, "spans": spans}
+    made.filters |= {"score_title": score_title, "ways": ways}
+    return made

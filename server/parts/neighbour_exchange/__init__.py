@@ -1,0 +1,1 @@
+"""The exchange of neighbour sums on the side of the coordinator."""
