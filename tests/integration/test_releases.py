@@ -13,7 +13,7 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 
 from fedtag.client.app import at_the_site, client_app
-from fedtag.client.context.session import Session
+from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import VersionError
@@ -43,8 +43,8 @@ SITE = 2
 class Grid(InProcessGrid):
     """One site hears or says other versions than the rest."""
 
-    def __init__(self, sessions: list[Session], hears: Mapping[str, Any], says: Mapping[str, Any]) -> None:
-        super().__init__(sessions)
+    def __init__(self, clients: list[SiteRun], hears: Mapping[str, Any], says: Mapping[str, Any]) -> None:
+        super().__init__(clients)
         self.hears = hears
         self.says = says
 
@@ -101,7 +101,7 @@ def train(tmp_path: Path, sites: list[Site]) -> Train:
         config = RunConfig.from_flat(SETTINGS)
         directory = RunDirectory(tmp_path / "run", resume=(tmp_path / "run").exists())
         notes = Notes(stops)
-        grid = Grid([Session(site, config) for site in sites], hears or {}, says or {})
+        grid = Grid([SiteRun(site, config) for site in sites], hears or {}, says or {})
         Rounds(grid, config, directory, notes).run()
         return directory, notes.texts
 
@@ -176,7 +176,7 @@ def bundled(tmp_path: Path, sites: list[Site], own_log: None) -> Callable[..., t
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
         config = project["tool"]["flwr"]["app"]["config"]
         config["fedtag"].update(versions)
-        grid = InProcessGrid([Session(site, RunConfig.from_flat(settings)) for site in sites])
+        grid = InProcessGrid([SiteRun(site, RunConfig.from_flat(settings)) for site in sites])
         context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config=flatten(config))
         return grid, context
 

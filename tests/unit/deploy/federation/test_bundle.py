@@ -9,11 +9,16 @@ import pytest
 from flwr.cli.build import build_fab_from_disk
 from typer.testing import CliRunner
 
-from fedtag.common.config import default_settings, flatten
+from fedtag.common.config import RunConfig, flatten, run_defaults
 from fedtag.common.errors import DeploymentError
 from fedtag.common.wire.protocol import app_versions
 from fedtag.deploy.cli import app
 from fedtag.deploy.federation.bundle import write_app
+
+
+def written(given: dict[str, object]) -> dict[str, object]:
+    """What an app says of a run: the versions, and the settings of what that run is made of."""
+    return {**app_versions(), **run_defaults(RunConfig.from_flat(given).specs), **given}
 
 
 def config_of(folder: Path) -> dict[str, object]:
@@ -27,7 +32,7 @@ def test_bundle_holds_settings_and_no_code(tmp_path: Path) -> None:
     content = bundle[0] if isinstance(bundle, tuple) else bundle
     names = zipfile.ZipFile(io.BytesIO(content)).namelist()
     assert {name.partition("/")[0] for name in names} == {"pyproject.toml", ".info"}
-    assert config_of(tmp_path / "app") == {**app_versions(), **default_settings()}
+    assert config_of(tmp_path / "app") == written({})
 
 
 def test_an_app_takes_the_place_of_an_earlier_one_and_of_nothing_else(tmp_path: Path) -> None:
@@ -61,15 +66,17 @@ def test_the_command_writes_the_settings_that_were_given(tmp_path: Path) -> None
         "train.epochs": 2,
         "train.prox-mu": 1.0,
     }
-    # What is left to the method stays so, whichever method `flwr run --run-config` names.
-    assert config_of(tmp_path / "app") == {**app_versions(), **default_settings(), **given}
+    found = config_of(tmp_path / "app")
+    assert found == written(given)
+    # What is left to the method stays so, as in any settings that people write.
+    assert found["train.learning-rate"] == 0.0
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["--set", "train.epoch=3"], "did you mean 'train.epochs'?"),
-        (["--method", "nothing"], "method 'nothing' is unknown"),
+        (["--method", "nothing"], "method = 'nothing': no method is called so"),
         (["--set", "resume=true"], "resume is set by the command"),
     ],
 )
