@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from fedtag.client.attacks.population import Population
+from fedtag.client.attacks.targets import Target
 from fedtag.client.condense.examples import training_examples
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
@@ -42,6 +44,8 @@ LOCAL = "local"
 """Scores of the model that local training has just led to."""
 
 Handler = Callable[[SiteData, RunContext[Any]], Content]
+Sites = Sequence[tuple[SiteData, RunContext[Any]]]
+"""Data of sites, each with a context without an exchange."""
 Logits = Float[Tensor, "nodes classes"]
 
 
@@ -66,6 +70,26 @@ class ClientSide(Protocol):
 
     def check(self, data: SiteData, config: RunConfig) -> None:
         """Raise ConfigError where the method makes no sense on a site's data, of which it reads little."""
+        ...
+
+    def audited_path(self, path: str) -> str:
+        """The way of scoring by which others can ask a released model that validation chose by `path`."""
+        ...
+
+    def targets(
+        self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
+    ) -> Sequence[Target]:
+        """Every way to ask what was released beside the model, for a privacy audit.
+
+        Args:
+            tensors: what was released, or could have been after a round.
+            known: what was released with it in the end; it is attacked where it is among the tensors.
+            sites: in the order of the population.
+            people: the audited nodes.
+
+        Raises:
+            DataError: what a site has kept is of another folder.
+        """
         ...
 
 
@@ -248,3 +272,13 @@ class ClientMethod(Generic[S]):
 
     def check(self, data: SiteData, config: RunConfig) -> None:
         """All data will do."""
+
+    def audited_path(self, path: str) -> str:
+        """The same one."""
+        return path
+
+    def targets(
+        self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
+    ) -> Sequence[Target]:
+        """Nothing is released beside the model."""
+        return ()

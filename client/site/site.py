@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedtag.common.errors import ConfigError
@@ -43,6 +43,11 @@ class Site:
     def state(self) -> Path:
         """The folder of what outlives a message."""
         return self.workspace / "state"
+
+    @property
+    def state_in_folder(self) -> Path:
+        """Where a simulated site, and one whose workspace is its folder, kept what it made in a run."""
+        return replace(self, workspace=self.folder).state
 
     @property
     def keys(self) -> Path:

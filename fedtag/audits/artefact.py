@@ -1,79 +1,61 @@
-"""What a privacy audit attacks on disk: a released model, a released condensed graph, or both of one run."""
+"""What a privacy audit attacks on disk: a released model, what was released beside one, or both of one run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor
 
-from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
-from fedtag.common.methods.fedgc.names import TEACHER
-from fedtag.common.wire.records import Content
-from fedtag.server.methods.fedgc.release import FILE, CondensedRelease, read_condensed
+from fedtag.server.tracking.artefact import About, Beside, artefact_at
 from fedtag.server.tracking.release import Release, read_release
 from fedtag.server.tracking.run_directory import MODEL, MODEL_CARD, RunDirectory
 
 
 @dataclass(frozen=True)
-class Artefact:
+class Released:
     """What was released; at least one of both.
 
     Args:
         model: with its card.
-        condensed: the graph with its card, and the self-trained model, if there was one.
+        beside: what can be passed on without the model.
     """
 
     model: Release | None
-    condensed: CondensedRelease | None
+    beside: Beside | None
 
     @property
-    def classes(self) -> Sequence[str]:
-        """In the order of the outputs."""
-        return self.model.card.classes if self.model is not None else self._graph.card.classes
+    def about(self) -> About:
+        """What is known of it."""
+        if self.model is not None:
+            card = self.model.card
+            return About(self.model.config, card.round, card.classes, card.dimension, card.features)
+        assert self.beside is not None
+        return self.beside.about
 
     @property
-    def features(self) -> str:
-        """Where node features come from."""
-        return self.model.card.features if self.model is not None else self._graph.card.features
-
-    @property
-    def dimension(self) -> int:
-        """Numbers of a node."""
-        return self.model.card.dimension if self.model is not None else self._graph.card.dimension
-
-    @property
-    def config(self) -> RunConfig:
-        """Defaults, but for the settings that decide what is predicted."""
-        return self.model.config if self.model is not None else self._graph.config
-
-    @property
-    def teacher(self) -> Mapping[str, Tensor]:
-        """The self-trained model that comes with either; empty where none does."""
-        if self.condensed is not None and self.condensed.teacher:
-            return self.condensed.teacher
-        return Content(self.model.parameters).section(TEACHER) if self.model is not None else {}
-
-    @property
-    def _graph(self) -> CondensedRelease:
-        assert self.condensed is not None
-        return self.condensed
+    def tensors(self) -> Mapping[str, Tensor]:
+        """All but the parameters of the model itself, by section."""
+        parameters = {} if self.model is None else self.model.parameters
+        more = {name: value for name, value in parameters.items() if "/" in name}
+        return {**more, **({} if self.beside is None else self.beside.tensors)}
 
 
-def read_artefact(path: Path) -> Artefact:
-    """What lies in a run directory or another folder, or the condensed graph of a file.
+def read_released(path: Path) -> Released:
+    """What lies in a run directory or another folder, or in a file that was passed on.
 
     Raises:
-        ConfigError: a file that is no condensed graph was named.
+        ConfigError: a file that is no release was named.
         RunError: nothing was released there, or it is damaged.
     """
+    kind = artefact_at(path)
+    beside = None if kind is None else kind.read(path)
     if path.is_file():
-        if path.suffix != ".safetensors":
-            raise ConfigError(f"{path} is no release: name a folder with {MODEL}, or a {FILE}")
-        return Artefact(None, read_condensed(path))
-    graph = read_condensed(path) if (path / FILE).is_file() else None
-    if graph is not None and not (path / MODEL_CARD).is_file():
-        return Artefact(None, graph)
-    return Artefact(read_release(RunDirectory.open_release(path)), graph)
+        if beside is None:
+            raise ConfigError(f"{path} is no release: name a folder with {MODEL}, or the file of a release")
+        return Released(None, beside)
+    if beside is not None and not (path / MODEL_CARD).is_file():
+        return Released(None, beside)
+    return Released(read_release(RunDirectory.open_release(path)), beside)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedtag.audits.artefact import Artefact, read_artefact
+from fedtag.audits.artefact import Released, read_released
 from fedtag.audits.released_targets import released_targets, targets_over_rounds
 from fedtag.client.attacks.attack import attacked
 from fedtag.client.attacks.controls import member_groups, never_seen, overfitted
@@ -28,9 +28,8 @@ from fedtag.common.randomness import derive_seed
 from fedtag.runs.prediction import check_fit
 from fedtag.runs.progress import LOGGED, Progress, Work
 from fedtag.runs.simulation import check_device
-from fedtag.server.methods.fedgc.release import read_condensed, write_card
-from fedtag.server.methods.fedgc.states import FOLDER as STATES
 from fedtag.server.report.page import write_report
+from fedtag.server.tracking.artefact import STATES, artefact_at
 from fedtag.server.tracking.durable_files import write_atomically
 from fedtag.server.tracking.membership_audit import FILE, SCHEMA
 from fedtag.server.tracking.model_card import write_model_card
@@ -86,8 +85,8 @@ def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
         raise ConfigError(
             "there is nothing to attack: name a run directory, or folders by --data together with --defences"
         )
-    artefact = read_artefact(audit.path) if audit.path is not None else None
-    config = artefact.config if artefact is not None else RunConfig.from_flat({"seed": audit.seed})
+    artefact = read_released(audit.path) if audit.path is not None else None
+    config = artefact.about.config if artefact is not None else RunConfig.from_flat({"seed": audit.seed})
     folders = site_folders(audit)
     with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace:
         sessions = [
@@ -95,7 +94,7 @@ def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
                 Site(name_of(one), one, Path(workspace), audit.cache or cache_folder(), audit.device),
                 config,
                 progress.work(name_of(one)),
-                artefact.classes if artefact is not None else None,
+                artefact.about.classes if artefact is not None else None,
             )
             for one in folders
         ]
@@ -122,8 +121,8 @@ def check_states(path: Path | None) -> None:
     """Raise ConfigError where there is nothing to attack over rounds."""
     if path is None or not list((path / STATES).glob("*.safetensors")):
         raise ConfigError(
-            f"{path or 'no run'} keeps no states of its rounds: name the directory of a run of fedgc made with "
-            "--set fedgc.keep-states=true"
+            f"{path or 'no run'} keeps no states of its rounds: name the directory of a run that was told to keep "
+            "them, by the setting keep-states of a method that has it"
         )
 
 
@@ -153,14 +152,14 @@ def sites_of_run(path: Path | None, audited: Sequence[str]) -> int | None:
     return len(names) if names.issuperset(audited) else None
 
 
-def check_sessions(sessions: Sequence[OpenedSite], artefact: Artefact | None) -> None:
+def check_sessions(sessions: Sequence[OpenedSite], artefact: Released | None) -> None:
     """Raise DataError where folders do not fit the release or one another."""
     if len({session.site.name for session in sessions}) < len(sessions):
         names = ", ".join(session.site.name for session in sessions)
         raise DataError(f"two folders have the same name ({names}); rename one, names tell sites apart")
     for session in sessions:
         if artefact is not None:
-            check_fit(session, artefact.features, artefact.dimension)
+            check_fit(session, artefact.about.features, artefact.about.dimension)
         if session.data.text_graph.classes != sessions[0].data.text_graph.classes:
             raise DataError(
                 f"{session.site.folder} has other classes than {sessions[0].site.folder}; "
@@ -168,17 +167,17 @@ def check_sessions(sessions: Sequence[OpenedSite], artefact: Artefact | None) ->
             )
         if artefact is not None:
             dimension = session.data.graph.x.shape[1]
-            if dimension != artefact.dimension:
+            if dimension != artefact.about.dimension:
                 raise DataError(
                     f"{session.site.folder}: features have {dimension} numbers a node, but what was released reads "
-                    f"{artefact.dimension}; use the features or the encoder of the training"
+                    f"{artefact.about.dimension}; use the features or the encoder of the training"
                 )
 
 
 def measured_targets(
     audit: Audit,
     seed: int,
-    artefact: Artefact | None,
+    artefact: Released | None,
     people: Population,
     targets: Sequence[Target],
     earlier: Iterable[tuple[int, Sequence[Target]]],
@@ -215,11 +214,11 @@ def measured_targets(
         for number, those in earlier
     ]
     model = artefact.model if artefact is not None else None
-    condensed = artefact.condensed if artefact is not None else None
+    condensed = artefact.beside if artefact is not None else None
     return {
         "schema": SCHEMA,
         "model": model.card.fingerprint if model is not None else None,
-        "condensed": condensed.card.digest if condensed is not None else None,
+        "condensed": condensed.digest if condensed is not None else None,
         "round": model.card.round if model is not None else None,
         "seed": seed,
         "models": audit.models,
@@ -250,8 +249,9 @@ def write_audit(record: dict[str, Any], path: Path | None, out: Path | None) -> 
     if out is not None or path is None:
         return (file,)
     written = [file]
-    if record["condensed"] is not None:
-        written.append(write_card(folder, read_condensed(path), record))
+    kind = artefact_at(path) if record["condensed"] is not None else None
+    if kind is not None:
+        written.append(kind.write_audit(folder, path, record))
     if is_run(folder):
         write_report([folder], folder / REPORT)
         written += [folder / REPORT, write_model_card(RunDirectory.open(folder))]

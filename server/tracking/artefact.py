@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -13,6 +13,9 @@ from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.spec import METHODS, MethodSpec
 from fedtag.common.settings.registry import resolved
+
+STATES = "states"
+"""The folder of a run directory in which a method keeps states of its rounds."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,21 @@ class About:
     features: str
 
 
+@dataclass(frozen=True)
+class Beside:
+    """What was released beside a model, as it is read.
+
+    Args:
+        about: what is known of it.
+        tensors: as the method gave them.
+        digest: of all of it, SHA-256 in hexadecimal.
+    """
+
+    about: About
+    tensors: Mapping[str, Tensor]
+    digest: str
+
+
 class Artefact(Protocol):
     """What `artefact` of a specification names; its tensors are those of `condensed` and `history` of the method.
 
@@ -46,21 +64,39 @@ class Artefact(Protocol):
         """Write the files of a release into a run directory."""
         ...
 
-    def keep_state(self, directory: Path, round_number: int, tensors: Mapping[str, Tensor]) -> None:
-        """Keep in a run directory what could have been released after a round; done again, it replaces itself."""
-        ...
-
     def is_at(self, path: Path) -> bool:
         """Whether a path is such a release, or a folder that holds one."""
         ...
 
-    def read(self, path: Path) -> Any:
+    def read(self, path: Path) -> Beside:
         """The release of a file, or of the folder that holds it.
 
         Raises:
             RunError: there is none, or it is damaged, changed or of another version.
         """
         ...
+
+    def write_audit(self, folder: Path, path: Path, record: Mapping[str, Any]) -> Path:
+        """Say in the release's card in a folder what an audit of it found, and return the file."""
+        ...
+
+    def keep_state(self, directory: Path, round_number: int, tensors: Mapping[str, Tensor]) -> None:
+        """Keep in a run directory what could have been released after a round; done again, it replaces itself."""
+        ...
+
+    def states(self, directory: Path, about: About) -> Sequence[tuple[int, Mapping[str, Tensor]]]:
+        """What was kept, by round; nothing if nothing was.
+
+        Raises:
+            RunError: a state is damaged, or of another run.
+        """
+        ...
+
+
+def artefact_at(path: Path) -> Artefact | None:
+    """What knows how to read a path as something that was released beside a model; None without any."""
+    kinds = [artefact_of(method) for method in METHODS.usable().values() if method.artefact]
+    return next((kind for kind in kinds if kind.is_at(path)), None)
 
 
 def artefact_of(method: MethodSpec) -> Artefact:

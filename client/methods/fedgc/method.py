@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fedtag.client.attacks.population import Population
+from fedtag.client.attacks.targets import Target
 from fedtag.client.condense.synthetic.sampling import ClassSampler
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.methods.base import ClientMethod, Handler
+from fedtag.client.methods.base import ClientMethod, Handler, Sites
 from fedtag.client.methods.fedgc.class_sums import feature_sums, gradient_sums, told_counts
 from fedtag.client.methods.fedgc.preparation import Prepared, prepared, prepared_by
+from fedtag.client.methods.fedgc.targets import asked_of
 from fedtag.client.methods.fedgc.tuning import fine_tune
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
 from fedtag.common.methods.fedgc.model import initial_teacher
@@ -107,6 +110,15 @@ class FedGC(ClientMethod[FedGCConfig]):
             fine_tune(model, ready, released.round, data, context)
         with torch.no_grad():
             return Prediction(model(ready.x, data.adjacency))
+
+    def audited_path(self, path: str) -> str:
+        """A site fits the model to its own nodes after the release, and gives nobody what comes of it."""
+        return CONDENSED if path == TUNED else path
+
+    def targets(
+        self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
+    ) -> Sequence[Target]:
+        return asked_of(tensors, known, sites, people)
 
     def student(self, data: SiteData, context: Context) -> NodeClassifier:
         """The run's backbone, which is trained on the condensed graph."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
+from fedtag.client.attacks.population import Population
+from fedtag.client.attacks.targets import Target
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.methods.base import ClientSide
+from fedtag.client.methods.base import ClientSide, Sites
 from fedtag.client.parts.neighbour_exchange.bundles import refuse_directed
 from fedtag.client.parts.neighbour_exchange.exchange import NAME, alone, take_part
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel
@@ -54,6 +56,29 @@ class Exchanging:
         refuse_directed(data.site.name, data.directed)
         self.method.check(data, config)
 
+    def audited_path(self, path: str) -> str:
+        return self.method.audited_path(path)
+
+    def targets(
+        self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
+    ) -> Sequence[Target]:
+        """With the features that the sites keep, as far as they are at hand."""
+        asked = [(with_kept(data, context), context) for data, context in sites]
+        return self.method.targets(tensors, known, asked, people)
+
+
+def with_kept(data: SiteData, context: Context) -> SiteData:
+    """The site's data with the features that it kept of its newest run; those of its own nodes alone without any.
+
+    Raises:
+        DataError: what it kept is of other nodes.
+    """
+    kept = newest_kept(data.site.state_in_folder, NAME)
+    if kept is None:
+        return exchanged(data, context)
+    check_rows(kept.tensors["x"], data)
+    return data.with_features(kept.tensors["x"].to(data.device))
+
 
 def exchanged(data: SiteData, context: Context) -> SiteData:
     """The site's data with the features after the exchange: ÂX with what came of the others' nodes.
@@ -70,16 +95,6 @@ def exchanged(data: SiteData, context: Context) -> SiteData:
         return data.with_features(x.to(data.device))
 
     return context.cached(data, NAME, made)
-
-
-def kept_exchange(state: Path) -> Float[Tensor, "nodes dim"] | None:
-    """The features after the exchange as a site has kept them of its newest run with one; None without.
-
-    Args:
-        state: folder of the site.
-    """
-    kept = newest_kept(state, NAME)
-    return None if kept is None else kept.tensors["x"]
 
 
 def check_rows(x: Float[Tensor, "nodes dim"], data: SiteData) -> None:

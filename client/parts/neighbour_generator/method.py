@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
+from fedtag.client.attacks.population import Population
+from fedtag.client.attacks.targets import Target
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.methods.base import ClientSide
+from fedtag.client.methods.base import ClientSide, Sites
 from fedtag.client.parts.neighbour_generator.training import (
     fresh_generator,
     generator_of_its_own,
@@ -56,6 +58,14 @@ class Mending:
 
     def check(self, data: SiteData, config: RunConfig) -> None:
         self.method.check(data, config)
+
+    def audited_path(self, path: str) -> str:
+        return self.method.audited_path(path)
+
+    def targets(
+        self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
+    ) -> Sequence[Target]:
+        return self.method.targets(tensors, known, sites, people)
 
     def _generate(self, data: SiteData, context: Context) -> Content:
         received = context.content.section("model")

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.stages import teaching_rounds
+from fedtag.common.wire.records import prefixed
 from fedtag.server.methods.fedgc.release import (
     CARD,
     FILE,
+    GRAPH,
+    TEACHER,
     CondensedCard,
-    CondensedRelease,
     read_condensed,
+    write_card,
     write_condensed,
 )
-from fedtag.server.methods.fedgc.states import keep_state
-from fedtag.server.tracking.artefact import About
+from fedtag.server.methods.fedgc.states import keep_state, read_states
+from fedtag.server.tracking.artefact import About, Beside
 from fedtag.server.tracking.release import released_settings
 
 
@@ -45,8 +49,26 @@ class CondensedGraph:
     def is_at(self, path: Path) -> bool:
         return (path / FILE).is_file() or (path.is_file() and path.suffix == Path(FILE).suffix)
 
-    def read(self, path: Path) -> CondensedRelease:
-        return read_condensed(path)
+    def read(self, path: Path) -> Beside:
+        found = read_condensed(path)
+        card = found.card
+        about = About(found.config, card.round, card.classes, card.dimension, card.features)
+        return Beside(about, found.tensors, card.digest)
+
+    def write_audit(self, folder: Path, path: Path, record: Mapping[str, Any]) -> Path:
+        return write_card(folder, read_condensed(path), record)
+
+    def states(self, directory: Path, about: About) -> Sequence[tuple[int, Mapping[str, Tensor]]]:
+        return [
+            (
+                state.round,
+                {
+                    **prefixed(GRAPH, {} if state.graph is None else state.graph.tensors),
+                    **prefixed(TEACHER, state.teacher),
+                },
+            )
+            for state in read_states(directory, about.config, about.dimension, len(about.classes))
+        ]
 
 
 ARTEFACT = CondensedGraph()

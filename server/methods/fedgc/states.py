@@ -16,9 +16,10 @@ from fedtag.common.errors import RunError, WireError
 from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.wire.records import Content
 from fedtag.server.methods.fedgc.release import GRAPH, TEACHER, check_teacher
+from fedtag.server.tracking.artefact import STATES
 from fedtag.server.tracking.durable_files import write_atomically
 
-FOLDER = "states"
+FOLDER = STATES
 FILE_NAME = re.compile(r"round-(\d+)\.safetensors")
 
 
