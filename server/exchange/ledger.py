@@ -4,48 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from fedtag.common.methods.records import Record
-from fedtag.common.numerics.scores import Tally, pooled
+from fedtag.common.numerics.scores import pooled
 from fedtag.common.secure.names import SHOWN
 from fedtag.common.wire.records import Content, Instruction, Reply
 from fedtag.server.exchange.screening import tallies
+from fedtag.server.state.round import Traffic
+from fedtag.server.state.scores import PooledScores
 from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow
 
 SERVER = "server"
-
-
-@dataclass
-class Traffic:
-    """Bytes on the wire in a round."""
-
-    up: int = 0
-    down: int = 0
-
-
-@dataclass
-class Exchanged:
-    """What came of one exchange: replies, the releases behind them and reasons of failure by node, bytes on the wire,
-    seconds.
-    """
-
-    replies: dict[int, Reply] = field(default_factory=dict)
-    releases: dict[int, str] = field(default_factory=dict)
-    failures: dict[int, str] = field(default_factory=dict)
-    bytes_up: int = 0
-    bytes_down: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class PooledScores:
-    """The scores of a model over all clients, by the way of scoring that is best on validation."""
-
-    path: str
-    val: Tally
-    test: Tally
 
 
 def pool_scores(replies: Mapping[str, Reply], paths: Iterable[str]) -> PooledScores | None:
@@ -92,14 +63,14 @@ def training_row(
 
     `replies` tell losses and counts of nodes; `counts` are the clients that answered and that failed.
     """
-    told = [reply.content.values for reply in replies.values()]
+    reported = [reply.content.values for reply in replies.values()]
     losses = [
         (values["sizes"]["train_nodes"], values["training"]["loss"])
-        for values in told
+        for values in reported
         if "training" in values
     ]
     trained = sum(nodes for nodes, _ in losses)
-    condensed = [values["condensation"] for values in told if "condensation" in values]
+    condensed = [values["condensation"] for values in reported if "condensation" in values]
     nodes = sum(entry["nodes"] for entry in condensed)
     local = pool_scores(replies, ["local"])
     return RoundRow(
@@ -241,11 +212,6 @@ def _crossed(
         )
         for kind, size in sizes.items()
     ]
-
-
-def row_to_state(row: RoundRow) -> dict[str, Any]:
-    """A row as JSON, to wait in the checkpoint for its scores."""
-    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in vars(row).items()}
 
 
 def add_durations(seconds: dict[str, float], exchange: float, replies: Mapping[str, Reply]) -> None:
