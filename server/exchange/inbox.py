@@ -1,4 +1,4 @@
-"""Reception of replies: whose they are, whether they agree with the federation, whether they are usable."""
+"""The inbox: whose they are, whether they agree with the federation, whether they are usable."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from fedtag.server.protocol.forms import TensorForm
 from fedtag.server.protocol.method import ServerMethod
 from fedtag.server.protocol.phases import Phase
 from fedtag.server.protocol.state import Agreement
-from fedtag.server.state.run_state import Standing
+from fedtag.server.state.run_state import RunState
 from fedtag.server.strategies.weights import parse_statistics
 
 
-class Reception:
+class Inbox:
     """Names of nodes, learned from their replies, and the screening of what they send.
 
     A node's identity is the name that its site gives itself, because Flower gives a restarted node another
@@ -43,15 +43,15 @@ class Reception:
         taken = set(self.names.values())
         return {node: name for node, name in self._former.items() if name in taken}
 
-    def label(self, node: int, standing: Standing) -> str:
+    def label(self, node: int, run_state: RunState) -> str:
         """How messages to people call a node: by its name in this run, which it may have told before a resumption."""
-        return self.names.get(node) or standing.nodes.get(node) or f"node {node}"
+        return self.names.get(node) or run_state.nodes.get(node) or f"node {node}"
 
     def receive(
         self,
         arrived: Mapping[int, Reply],
         phases: Mapping[int, Phase],
-        standing: Standing,
+        run_state: RunState,
         expected: Mapping[str, TensorForm] | None = None,
     ) -> tuple[dict[str, Reply], dict[str, str]]:
         """Usable replies and reasons of refusal, by client.
@@ -61,7 +61,7 @@ class Reception:
         Args:
             arrived: by node.
             phases: what each node was asked for.
-            standing: of the run.
+            run_state: of the run.
             expected: tensors of a contribution, where they are not those of the method.
         """
         accepted: dict[str, tuple[int, Reply]] = {}
@@ -76,38 +76,38 @@ class Reception:
             else:
                 accepted[reply.client] = (node, reply)
         moving = {client: phases[node].moves for client, (node, _) in accepted.items()}
-        refused |= self._agree({client: reply for client, (_, reply) in accepted.items()}, moving, standing)
+        refused |= self._agree({client: reply for client, (_, reply) in accepted.items()}, moving, run_state)
         usable: dict[str, Reply] = {}
         for client, (node, reply) in accepted.items():
             if client in refused:
                 continue
             try:
-                self._check(reply, phases[node], standing, expected)
+                self._check(reply, phases[node], run_state, expected)
             except WireError as error:
                 refused[client] = str(error)
                 continue
             self._name(node, client)
-            others = {known: name for known, name in standing.nodes.items() if name != client}
-            standing.nodes = {**others, node: client}
+            others = {known: name for known, name in run_state.nodes.items() if name != client}
+            run_state.nodes = {**others, node: client}
             usable[client] = reply
         return usable, refused
 
     def _check(
-        self, reply: Reply, phase: Phase, standing: Standing, expected: Mapping[str, TensorForm] | None
+        self, reply: Reply, phase: Phase, run_state: RunState, expected: Mapping[str, TensorForm] | None
     ) -> None:
-        assert standing.state is not None
-        assert standing.agreement is not None
+        assert run_state.state is not None
+        assert run_state.agreement is not None
         if phase.name in PROTOCOL:
             forms: Mapping[str, TensorForm] = {}
         else:
-            own = self.method.expected(standing.state, phase, self.context)
+            own = self.method.expected(run_state.state, phase, self.context)
             forms = own if expected is None or phase is SCORE else expected
         silent = self.config.privacy.hide_statistics or phase.name in PROTOCOL - {KEYS}
-        check_content(reply, forms, standing.agreement, self.declared, sized=not silent)
+        check_content(reply, forms, run_state.agreement, self.declared, sized=not silent)
         check_norm(reply, self.config.aggregation.max_update_norm)
         check_letters(reply.content.letters, phase, self.declared)
         if "statistics" in reply.content.values:
-            parse_statistics(reply.content.values["statistics"], len(standing.agreement.classes))
+            parse_statistics(reply.content.values["statistics"], len(run_state.agreement.classes))
 
     def _name(self, node: int, client: str) -> None:
         for other in [known for known, name in self.names.items() if name == client and known != node]:
@@ -117,26 +117,26 @@ class Reception:
         self._former.pop(node, None)
 
     def _agree(
-        self, replies: Mapping[str, Reply], moving: Mapping[str, str], standing: Standing
+        self, replies: Mapping[str, Reply], moving: Mapping[str, str], run_state: RunState
     ) -> dict[str, str]:
         refused: dict[str, str] = {}
-        told: dict[str, Agreement] = {}
+        reported: dict[str, Agreement] = {}
         for client, reply in replies.items():
             if "introduction" in reply.content.values:
                 try:
-                    told[client] = parse_introduction(reply.content.values)
+                    reported[client] = parse_introduction(reply.content.values)
                 except WireError as error:
                     refused[client] = str(error)
-        if standing.agreement is None:
-            if not told:
+        if run_state.agreement is None:
+            if not reported:
                 return refused | dict.fromkeys(replies, "the client did not introduce itself")
-            standing.agreement = majority(told)
-            standing.state = self.method.begin(standing.agreement, self.context)
-        assert standing.state is not None
-        first = set(moving.values()) if told and standing.round == 0 else ()
-        starts = {section: fingerprint(standing.state.section(section)) for section in first}
-        for client, own in told.items():
-            reason = disagreement(own, standing.agreement)
+            run_state.agreement = majority(reported)
+            run_state.state = self.method.begin(run_state.agreement, self.context)
+        assert run_state.state is not None
+        first = set(moving.values()) if reported and run_state.round == 0 else ()
+        starts = {section: fingerprint(run_state.state.section(section)) for section in first}
+        for client, own in reported.items():
+            reason = disagreement(own, run_state.agreement)
             initial = replies[client].content.values.get("initial")
             if reason is None and initial is not None and starts and initial != starts[moving[client]]:
                 reason = (
@@ -145,7 +145,7 @@ class Reception:
             if reason is not None:
                 refused[client] = reason
             else:
-                standing.count_tokens(_encoder_tokens(replies[client]))
+                run_state.count_tokens(_encoder_tokens(replies[client]))
         return refused
 
 

@@ -20,10 +20,14 @@ def parse_introduction(values: Mapping[str, Any]) -> Agreement:
     Raises:
         WireError: if it is missing or malformed.
     """
-    told = values.get("introduction")
-    if not isinstance(told, dict):
+    reported = values.get("introduction")
+    if not isinstance(reported, dict):
         raise WireError("the client did not introduce itself")
-    classes, dimension, features = told.get("classes"), told.get("dimension"), told.get("features")
+    classes, dimension, features = (
+        reported.get("classes"),
+        reported.get("dimension"),
+        reported.get("features"),
+    )
     if not isinstance(classes, list) or not classes or not all(isinstance(name, str) for name in classes):
         raise WireError("the introduction does not name the classes")
     if len(classes) > MOST_CLASSES or len(set(classes)) < len(classes):

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from fedtag.common.methods.records import Record
-from fedtag.common.numerics.scores import Tally, pooled
+from fedtag.common.numerics.scores import pooled
 from fedtag.common.secure.names import SHOWN
 from fedtag.common.wire.records import Content, Instruction, Reply
 from fedtag.server.exchange.screening import tallies
+from fedtag.server.state.round import Traffic
+from fedtag.server.state.scores import PooledScores
 from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow
 
 SERVER = "server"
 
 
+<<<<<<< HEAD
 @dataclass
 class Traffic:
     """Bytes on the wire in a round."""
@@ -48,6 +51,8 @@ class PooledScores:
     test: Tally
 
 
+=======
+>>>>>>> wt-d
 def pool_scores(replies: Mapping[str, Reply], paths: Iterable[str]) -> PooledScores | None:
     """Sum the clients' counts for each path and take the path with the best validation accuracy.
 
@@ -92,14 +97,14 @@ def training_row(
 
     `replies` tell losses and counts of nodes; `counts` are the clients that answered and that failed.
     """
-    told = [reply.content.values for reply in replies.values()]
+    reported = [reply.content.values for reply in replies.values()]
     losses = [
         (values["sizes"]["train_nodes"], values["training"]["loss"])
-        for values in told
+        for values in reported
         if "training" in values
     ]
     trained = sum(nodes for nodes, _ in losses)
-    condensed = [values["condensation"] for values in told if "condensation" in values]
+    condensed = [values["condensation"] for values in reported if "condensation" in values]
     nodes = sum(entry["nodes"] for entry in condensed)
     local = pool_scores(replies, ["local"])
     return RoundRow(
@@ -241,11 +246,6 @@ def _crossed(
         )
         for kind, size in sizes.items()
     ]
-
-
-def row_to_state(row: RoundRow) -> dict[str, Any]:
-    """A row as JSON, to wait in the checkpoint for its scores."""
-    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in vars(row).items()}
 
 
 def add_durations(seconds: dict[str, float], exchange: float, replies: Mapping[str, Reply]) -> None:

@@ -9,30 +9,30 @@ from fedtag.common.methods.records import Record
 from fedtag.common.secure.names import PEERS, UNOPENED
 from fedtag.common.secure.phases import SHARES
 from fedtag.common.wire.records import Content, Letter, Reply
-from fedtag.server.exchange.peer_list import Directory
+from fedtag.server.exchange.peer_list import PeerList
 from fedtag.server.protocol.phases import Phase
-from fedtag.server.state.run_state import Standing
+from fedtag.server.state.run_state import RunState
 
 
-class Mailbox:
+class Messages:
     """What waits for each client, until it has answered an exchange in which it was delivered.
 
-    What waits belongs to the standing, so that a run that is resumed delivers the same letters.
+    What waits belongs to the state of the run, so that a run that is resumed delivers the same letters.
 
     Args:
-        directory: of the clients.
-        standing: of the run.
+        peers: who has which keys.
+        run_state: of the run.
         most_bytes: that wait for one client; the oldest letters go first.
     """
 
-    def __init__(self, directory: Directory, standing: Standing, most_bytes: float) -> None:
-        self.directory = directory
-        self.standing = standing
+    def __init__(self, peers: PeerList, run_state: RunState, most_bytes: float) -> None:
+        self.peers = peers
+        self.run_state = run_state
         self.most_bytes = most_bytes
 
     def delivery(self, client: str) -> Content:
         """The keys of the peers, and what waits for a client."""
-        return Content({}, {PEERS: self.directory.as_json()}, tuple(self.standing.letters.get(client, ())))
+        return Content({}, {PEERS: self.peers.as_json()}, tuple(self.run_state.letters.get(client, ())))
 
     def exchanged(self, replies: Mapping[str, Reply], note: Callable[[str], None]) -> None:
         """Forget what those who answered have got, and keep what they sent.
@@ -42,16 +42,16 @@ class Mailbox:
             note: told about letters that cannot be delivered.
         """
         for client, reply in sorted(replies.items()):
-            told = reply.content.values.get(UNOPENED, ())
-            senders = [peer for peer in self.directory.keys if peer in told]
+            reported = reply.content.values.get(UNOPENED, ())
+            senders = [peer for peer in self.peers.keys if peer in reported]
             if senders:
                 note(f"{client} could not open letters of {', '.join(senders)}, and goes on without them")
         waiting = {
-            client: list(kept) for client, kept in self.standing.letters.items() if client not in replies
+            client: list(kept) for client, kept in self.run_state.letters.items() if client not in replies
         }
         for reply in replies.values():
             for letter in reply.content.letters:
-                if letter.recipient in self.directory.keys:
+                if letter.recipient in self.peers.keys:
                     waiting.setdefault(letter.recipient, []).append(letter)
                 else:
                     note(
@@ -66,7 +66,7 @@ class Mailbox:
                 note(
                     f"{dropped} letters to {client} are dropped, since more than exchange.max-message-mb waits for it"
                 )
-        self.standing.letters = {client: tuple(kept) for client, kept in sorted(waiting.items()) if kept}
+        self.run_state.letters = {client: tuple(kept) for client, kept in sorted(waiting.items()) if kept}
 
 
 def check_letters(letters: tuple[Letter, ...], phase: Phase, declared: Mapping[str, Record]) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -15,39 +13,24 @@ from fedtag.common.numerics.robust_rules import fewest_clients
 from fedtag.common.secure.phases import PROTOCOL
 from fedtag.common.wire.protocol import installed_release
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
-from fedtag.server.exchange.inbox import Reception
-from fedtag.server.exchange.ledger import Traffic, add_durations, disclosures
-from fedtag.server.exchange.messages import Mailbox
+from fedtag.server.exchange.exchange import Exchange
+from fedtag.server.exchange.inbox import Inbox
+from fedtag.server.exchange.ledger import add_durations, disclosures
+from fedtag.server.exchange.messages import Messages
 from fedtag.server.exchange.participation import CLOSE, SCORE, participants
-from fedtag.server.exchange.peer_list import Directory
+from fedtag.server.exchange.peer_list import ASK_KEYS, PeerList
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.forms import TensorForm
 from fedtag.server.protocol.method import ServerMethod
 from fedtag.server.protocol.phases import Phase
-from fedtag.server.state.monitor import Watch, left_out
+from fedtag.server.state.monitor import Monitor, left_out
 from fedtag.server.state.progress import Progress
-from fedtag.server.state.run_state import Standing
+from fedtag.server.state.round import Round
+from fedtag.server.state.run_state import RunState
 from fedtag.server.tracking.run_directory import RunDirectory
-
-if TYPE_CHECKING:
-    from fedtag.server.run.rounds import Exchange
 
 # The rest of a deadline is for loading, scoring and the way back; what round 1 has more is for encoding.
 TRAINING_SHARE = 0.8
-
-
-class Turn:
-    """What belongs to one round while it goes on: its number, whether scores are due, durations, bytes."""
-
-    def __init__(self, number: int, due: bool = False) -> None:
-        self.number = number
-        self.due = due
-        self.seconds: dict[str, float] = {}
-        self.traffic = Traffic()
-
-    def left(self, start: float) -> float:
-        """Seconds since a reading of the clock that no phase accounts for."""
-        return max(0.0, time.monotonic() - start - sum(self.seconds.values()))
 
 
 class Phases:
@@ -59,8 +42,8 @@ class Phases:
         context: of the run.
         directory: where disclosures are written.
         progress: told about troubles.
-        standing: of the run.
-        watch: told what goes on.
+        run_state: of the run.
+        monitor: told what goes on.
     """
 
     def __init__(
@@ -70,8 +53,8 @@ class Phases:
         context: ServerContext,
         directory: RunDirectory,
         progress: Progress,
-        standing: Standing,
-        watch: Watch,
+        run_state: RunState,
+        monitor: Monitor,
     ) -> None:
         self.exchange = exchange
         self.method = method
@@ -79,16 +62,16 @@ class Phases:
         self.config = config = context.settings
         self.directory = directory
         self.progress = progress
-        self.standing = standing
-        self.watch = watch
-        self.reception = Reception(method, context)
-        self.peers = Directory()
-        self.mailbox = Mailbox(self.peers, standing, config.exchange.max_message_mb * 2**20)
+        self.run_state = run_state
+        self.monitor = monitor
+        self.inbox = Inbox(method, context)
+        self.peers = PeerList()
+        self.messages = Messages(self.peers, run_state, config.exchange.max_message_mb * 2**20)
 
     @property
     def names(self) -> Mapping[int, str]:
         """The clients behind the nodes that have said who they are."""
-        return self.reception.names
+        return self.inbox.names
 
     def online(self) -> list[int]:
         """The nodes that are there, without those whose site has come back as another node.
@@ -99,11 +82,30 @@ class Phases:
             QuorumError: too few came.
         """
         wanted = self.config.clients if not self.names else 1
-        return self.exchange.nodes(wanted, self.progress, self.watch, self.reception.replaced)
+        return self.exchange.nodes(wanted, self.progress, self.monitor, self.inbox.replaced)
+
+    def introduced(self, current: Round) -> list[int]:
+        """The nodes that are online; those that have not said who they are, or have no keys yet, are asked.
+
+        Raises:
+            QuorumError: nobody has keys yet, and too few answered.
+        """
+        online = self.online()
+        strangers = [node for node in online if self.names.get(node) not in self.peers.keys]
+        self.peers.unknown = {}
+        if strangers:
+            wanted = 0 if self.peers.keys else None
+            replies, failures = self.run(current, ASK_KEYS, dict.fromkeys(strangers, ASK_KEYS), wanted=wanted)
+            self.peers.unknown = failures
+            for client, why in self.peers.introduced(replies).items():
+                note = f"{client} can exchange nothing with its peers: {why}"
+                entry = fields(Event.PEERS, round=current.number, client=client, error="ProtocolError")
+                self.progress.note(note, entry)
+        return online
 
     def run(
         self,
-        turn: Turn,
+        current: Round,
         phase: Phase,
         asked: Mapping[int, Phase] | None = None,
         extra: Callable[[str | None], Content] | None = None,
@@ -113,7 +115,7 @@ class Phases:
         """Usable replies and reasons of failure, by client.
 
         Args:
-            turn: the round; durations and bytes are added to it.
+            current: the round; durations and bytes are added to it.
             phase: of the method, of scoring, or of secure summation.
             asked: the phase of each node; by default of those who take part.
             extra: what goes to a client beside the method's own instruction.
@@ -125,53 +127,55 @@ class Phases:
             QuorumError: too few are usable.
         """
         if phase.name not in PROTOCOL and phase is not SCORE:
-            self.standing.step += 1
+            self.run_state.step += 1
         settings = self.config.exchange
-        deadline = settings.first_deadline if turn.number == 1 else settings.deadline
+        deadline = settings.first_deadline if current.number == 1 else settings.deadline
         if asked is None:
-            asked = participants(self.online(), self.names, self.config, turn.number, phase, turn.due)
+            asked = participants(self.online(), self.names, self.config, current.number, phase, current.due)
         once = wanted is not None
         attempts = 1 if once else settings.retries + 1
         if wanted is None:
-            wanted = max(1, math.ceil(settings.quorum * len(asked)), self.fewest if phase.sums else 1)
+            wanted = max(
+                1, math.ceil(settings.quorum * len(asked)), self.fewest if phase.gathers == "step" else 1
+            )
         usable: dict[str, Reply] = {}
         failures: dict[str, str] = {}
         for _ in range(attempts):
             instructions = {
-                node: self._instruction(turn, node, part, deadline, extra if part is phase else None)
+                node: self._instruction(current, node, part, deadline, extra if part is phase else None)
                 for node, part in asked.items()
             }
-            labels = {node: self.reception.label(node, self.standing) for node in instructions}
+            labels = {node: self.inbox.label(node, self.run_state) for node in instructions}
             labelled = {labels[node]: instruction for node, instruction in instructions.items()}
-            self.watch.asked(turn.number, phase.name, asked, deadline)
-            exchanged = self.exchange.run(instructions, deadline, self.watch)
-            before = self.reception.replaced
-            accepted, refused = self.reception.receive(exchanged.replies, asked, self.standing, expected)
-            for node, client in self.reception.replaced.items() - before.items():
+            self.monitor.asked(current.number, phase.name, asked, deadline)
+            exchanged = self.exchange.run(instructions, deadline, self.monitor)
+            before = self.inbox.replaced
+            accepted, refused = self.inbox.receive(exchanged.replies, asked, self.run_state, expected)
+            for node, client in self.inbox.replaced.items() - before.items():
                 note = f"{client} has come back as another node; node {node} is asked no more"
                 self.progress.note(
-                    note, fields(Event.RETURNED, round=turn.number, client=client, node=str(node))
+                    note, fields(Event.RETURNED, round=current.number, client=client, node=str(node))
                 )
-            self._note_releases(turn, exchanged.releases)
+            self._note_releases(current, exchanged.releases)
             troubles = exchanged.failures | refusals_by_node(exchanged.replies, refused)
-            self.watch.exchanged(turn.number, phase.name, exchanged, troubles, self.names)
+            self.monitor.exchanged(current.number, phase.name, exchanged, troubles, self.names)
             refused |= {labels[node]: reason for node, reason in exchanged.failures.items()}
             usable = accepted | usable
             failures = {name: why for name, why in (failures | refused).items() if name not in usable}
-            turn.traffic.up += exchanged.bytes_up
-            turn.traffic.down += exchanged.bytes_down
-            add_durations(turn.seconds, exchanged.seconds, accepted)
+            current.traffic.up += exchanged.bytes_up
+            current.traffic.down += exchanged.bytes_down
+            add_durations(current.seconds, exchanged.seconds, accepted)
             self.directory.append_disclosures(
-                disclosures(turn.number, labelled, accepted, self.reception.declared)
+                disclosures(current.number, labelled, accepted, self.inbox.declared)
             )
             for client, reason in sorted(refused.items()):
-                note = f"round {turn.number}, {client} is left out: {reason}"
-                self.progress.note(note, left_out(turn.number, client, reason, self.names.values()))
+                note = f"round {current.number}, {client} is left out: {reason}"
+                self.progress.note(note, left_out(current.number, client, reason, self.names.values()))
             if len(usable) >= wanted:
                 if phase.letters:
-                    self.mailbox.exchanged(usable, self.progress.note)
+                    self.messages.exchanged(usable, self.progress.note)
                 return dict(sorted(usable.items())), failures
-            online = set(self.exchange.nodes(1, self.progress, self.watch, self.reception.replaced))
+            online = set(self.exchange.nodes(1, self.progress, self.monitor, self.inbox.replaced))
             asked = {
                 node: part
                 for node, part in asked.items()
@@ -182,7 +186,7 @@ class Phases:
         if once:
             raise QuorumError(missed)
         raise QuorumError(
-            f"round {turn.number} stopped: {missed}. "
+            f"round {current.number} stopped: {missed}. "
             f"Complete rounds are safe: continue with --resume {self.directory.path}"
         )
 
@@ -192,51 +196,51 @@ class Phases:
         rule = self.config.aggregation
         return fewest_clients(rule.rule, rule.hostile, rule.trim)
 
-    def _note_releases(self, turn: Turn, releases: Mapping[int, str]) -> None:
+    def _note_releases(self, current: Round, releases: Mapping[int, str]) -> None:
         """Keep which release each client has, and say once where it is not the server's."""
-        told = {self.names[node]: release for node, release in releases.items() if node in self.names}
-        for client, release in sorted(told.items() - self.standing.releases.items()):
+        found = {self.names[node]: release for node, release in releases.items() if node in self.names}
+        for client, release in sorted(found.items() - self.run_state.releases.items()):
             if release != installed_release():
                 note = (
                     f"{client} has fedtag {release}, the server {installed_release()}; both have one protocol"
                 )
-                other = fields(Event.OTHER_RELEASE, round=turn.number, client=client, release=release)
+                other = fields(Event.OTHER_RELEASE, round=current.number, client=client, release=release)
                 self.progress.note(note, other)
-        self.standing.releases = {**self.standing.releases, **told}
+        self.run_state.releases = {**self.run_state.releases, **found}
 
     def _instruction(
         self,
-        turn: Turn,
+        current: Round,
         node: int,
         phase: Phase,
         deadline: float,
         extra: Callable[[str | None], Content] | None,
     ) -> Instruction:
-        standing, client = self.standing, self.names.get(node)
+        run_state, client = self.run_state, self.names.get(node)
         more = Content() if extra is None else extra(client)
         tensors: dict[str, Tensor] = {}
         values: dict[str, object] = {"introduce": client is None}
         letters = more.letters
         if phase.name not in PROTOCOL:
-            content = self.method.instruct(standing.state, phase, client, self.context)
+            content = self.method.instruct(run_state.state, phase, client, self.context)
             tensors |= content.tensors
             letters = content.letters + letters
             values |= {
                 **content.values,
-                "evaluate": turn.due,
+                "evaluate": current.due,
                 "evaluate_local": self.config.evaluation.local,
                 "training_seconds": TRAINING_SHARE * min(deadline, self.config.exchange.deadline),
             }
         if phase.letters and client is not None:
-            delivery = self.mailbox.delivery(client)
+            delivery = self.messages.delivery(client)
             letters += delivery.letters
             values |= delivery.values
         if phase is CLOSE and self.config.spec.traits.keeps_evidence:
-            tensors |= prefixed("best", standing.best)
-            values |= {"best_round": standing.best_round, "last_round": standing.round}
+            tensors |= prefixed("best", run_state.best)
+            values |= {"best_round": run_state.best_round, "last_round": run_state.round}
         values |= more.values
         return Instruction(
-            standing.run, standing.step, turn.number, phase.name, Content(tensors, values, letters)
+            run_state.run, run_state.step, current.number, phase.name, Content(tensors, values, letters)
         )
 
 

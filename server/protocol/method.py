@@ -121,3 +121,10 @@ class ServerMethod:
     def documents(self, state: ServerState, context: ServerContext) -> Mapping[str, str]:
         """What the method adds to the directory of a finished run: texts by their relative paths."""
         return {}
+
+
+def course(method: ServerMethod, rounds: int, context: ServerContext) -> tuple[Phase, ...]:
+    """All exchanges of a method until so many rounds are complete, in order."""
+    numbers = range(1, rounds + 1)
+    in_rounds = (phase for number in numbers for phase in method.phases(number, context))
+    return (*method.preparation(context), *in_rounds)

@@ -66,11 +66,11 @@ def absences(rows: Sequence[ClientRow]) -> list[Absence]:
 
 def without_training(rows: Sequence[ClientRow]) -> tuple[str, ...]:
     """Clients that answered and never had a training node, so that they have no weight."""
-    told: Mapping[str, set[int]] = {row.client: set() for row in rows}
+    reported: Mapping[str, set[int]] = {row.client: set() for row in rows}
     for row in rows:
         if row.train_nodes is not None:
-            told[row.client].add(row.train_nodes)
-    return tuple(sorted(client for client, numbers in told.items() if numbers == {0}))
+            reported[row.client].add(row.train_nodes)
+    return tuple(sorted(client for client, numbers in reported.items() if numbers == {0}))
 
 
 def _absence(reason: str, group: Sequence[ClientRow]) -> Absence:

@@ -37,7 +37,7 @@ def shared_sections(recorded: Recorded) -> Sequence[Section]:
 
 def condensed_rows(clients: Sequence[ClientRow]) -> tuple[tuple[str, ...], ...]:
     """What clients told last of their condensed graphs, by client."""
-    told = {row.client: row.condensation for row in clients if row.condensation}
+    reported = {row.client: row.condensation for row in clients if row.condensation}
     return tuple(
         (
             client,
@@ -46,7 +46,7 @@ def condensed_rows(clients: Sequence[ClientRow]) -> tuple[tuple[str, ...], ...]:
             percent(one.get("copied")),
             percent(one.get("close")),
         )
-        for client, one in sorted(told.items())
+        for client, one in sorted(reported.items())
     )
 
 

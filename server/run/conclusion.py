@@ -15,12 +15,12 @@ from torch import Tensor
 from fedtag.common.config import RunConfig
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.wire.protocol import installed_release
-from fedtag.server.exchange.ledger import Traffic
 from fedtag.server.protocol.context import ServerContext
-from fedtag.server.protocol.method import ServerMethod
+from fedtag.server.protocol.method import ServerMethod, course
 from fedtag.server.report.page import write_report
-from fedtag.server.state.run_state import Standing
-from fedtag.server.strategies.accounting import released_sums, spent
+from fedtag.server.state.round import Traffic
+from fedtag.server.state.run_state import RunState
+from fedtag.server.strategies.accounting import spent
 from fedtag.server.tracking.artefact import About, artefact_of
 from fedtag.server.tracking.model_card import write_model_card
 from fedtag.server.tracking.release import card_digest, released_settings
@@ -34,34 +34,36 @@ def conclude(
     directory: RunDirectory,
     context: ServerContext,
     method: ServerMethod,
-    standing: Standing,
+    run_state: RunState,
     closing: Traffic,
 ) -> Summary:
     """Write everything that a finished run has beside its rows; the model is that of the best round.
 
     `closing` is the traffic of the last exchange, which belongs to no round.
     """
-    agreement = standing.agreement
+    agreement = run_state.agreement
     assert agreement is not None
     config, rows = context.settings, directory.read_rounds()
-    summary = summarise(rows, context, method, standing, closing)
-    if standing.best:
+    summary = summarise(rows, context, method, run_state, closing)
+    if run_state.best:
         card = {
-            "round": standing.best_round,
-            "fingerprint": fingerprint(standing.best),
+            "round": run_state.best_round,
+            "fingerprint": fingerprint(run_state.best),
             "classes": list(agreement.classes),
             "dimension": agreement.dimension,
             "features": agreement.features,
-            "scoring": standing.best_path,
+            "scoring": run_state.best_path,
             **released_settings(config),
         }
-        directory.write_model(standing.best, {**card, "digest": card_digest(card)})
-    if standing.best_condensed:
-        assert standing.best_round is not None
-        about = About(config, standing.best_round, agreement.classes, agreement.dimension, agreement.features)
-        artefact_of(config.spec).write(directory.path, standing.best_condensed, about)
-    if standing.state is not None:
-        for name, text in method.documents(standing.state, context).items():
+        directory.write_model(run_state.best, {**card, "digest": card_digest(card)})
+    if run_state.best_condensed:
+        assert run_state.best_round is not None
+        about = About(
+            config, run_state.best_round, agreement.classes, agreement.dimension, agreement.features
+        )
+        artefact_of(config.spec).write(directory.path, run_state.best_condensed, about)
+    if run_state.state is not None:
+        for name, text in method.documents(run_state.state, context).items():
             directory.write_document(name, text)
     directory.write_summary(summary)
     write_model_card(directory)
@@ -73,14 +75,14 @@ def summarise(
     rows: list[RoundRow],
     context: ServerContext,
     method: ServerMethod,
-    standing: Standing,
+    run_state: RunState,
     closing: Traffic,
 ) -> Summary:
     """The figures of a run; those of the best round are at the round that validation chose."""
     config = context.settings
-    best = next((row for row in rows if row.round == standing.best_round), None)
+    best = next((row for row in rows if row.round == run_state.best_round), None)
     last = rows[-1] if rows else None
-    tokens = standing.tokens
+    tokens = run_state.tokens
     seconds = [row.seconds for row in rows]
     return Summary(
         method=config.method,
@@ -89,20 +91,20 @@ def summarise(
         rounds=len(rows),
         ratio=config.ratio if config.condenses else None,
         seed=config.seed,
-        best_round=standing.best_round,
+        best_round=run_state.best_round,
         val_accuracy=best.val_accuracy if best else None,
         test_accuracy=best.test_accuracy if best else None,
         test_macro_f1=best.test_macro_f1 if best else None,
         test_ece=best.test_ece if best else None,
-        test_reliability=standing.best_reliability.get("test") or None,
-        val_reliability=standing.best_reliability.get("val") or None,
+        test_reliability=run_state.best_reliability.get("test") or None,
+        val_reliability=run_state.best_reliability.get("val") or None,
         privacy=spent(
             config,
-            released_sums(method, len(rows), context),
-            sum(value.numel() for value in standing.best.values()),
+            sum(phase.sums for phase in course(method, len(rows), context)),
+            sum(value.numel() for value in run_state.best.values()),
         ),
         weights_lag=weights_lag(config),
-        parameters=_parameters(method.predicting(standing.best, context), standing),
+        parameters=_parameters(method.predicting(run_state.best, context), run_state),
         last_test_accuracy=last.test_accuracy if last else None,
         bytes_up=sum(row.bytes_up for row in rows) + closing.up,
         bytes_down=sum(row.bytes_down for row in rows) + closing.down,
@@ -117,19 +119,19 @@ def summarise(
         versions={
             "python": platform.python_version(),
             **installed_versions(PACKAGES),
-            **releases(standing.releases),
+            **releases(run_state.releases),
         },
     )
 
 
-def _parameters(model: Mapping[str, Tensor], standing: Standing) -> int | None:
+def _parameters(model: Mapping[str, Tensor], run_state: RunState) -> int | None:
     """Of the largest network that a client has; else of the model that predicts, if one is released.
 
     None where clients keep networks of their own to themselves.
     """
-    told = [one.get("columns", {}).get("parameters") for one in standing.contributed.values()]
-    own = [count for count in told if count is not None]
-    if standing.users is not None and not own:
+    reported = [one.get("columns", {}).get("parameters") for one in run_state.contributed.values()]
+    own = [count for count in reported if count is not None]
+    if run_state.users is not None and not own:
         return None
     return max(own, default=sum(value.numel() for value in model.values()) or None)
 
@@ -143,10 +145,10 @@ def installed_versions(packages: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def releases(told: Mapping[str, str]) -> dict[str, str]:
+def releases(reported: Mapping[str, str]) -> dict[str, str]:
     """The server's release, and that of each client that has another one."""
     own = installed_release()
-    others = {f"fedtag at {client}": found for client, found in sorted(told.items()) if found != own}
+    others = {f"fedtag at {client}": found for client, found in sorted(reported.items()) if found != own}
     return {"fedtag": own, **others}
 
 

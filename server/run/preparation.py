@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from fedtag.server.exchange.phases import Turn
 from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.checkpoint import CheckpointFolder
-from fedtag.server.state.run_state import Standing
+from fedtag.server.state.round import Round
+from fedtag.server.state.run_state import RunState
 
 
 def prepare(
     steps: Sequence[Phase],
-    exchanged: Callable[[Turn, Phase], object],
-    standing: Standing,
+    exchanged: Callable[[Round, Phase], object],
+    run_state: RunState,
     checkpoints: CheckpointFolder,
 ) -> None:
     """Take the steps that have not been taken yet; after each the run can go on with the next one.
@@ -25,15 +25,15 @@ def prepare(
     Args:
         steps: all of them.
         exchanged: carries one out, and lets the state follow.
-        standing: of the run.
+        run_state: of the run.
         checkpoints: of the run.
     """
-    for phase in steps[standing.prepared :]:
-        start, turn = time.monotonic(), Turn(1)
-        exchanged(turn, phase)
-        for name, seconds in (*turn.seconds.items(), ("bookkeeping", turn.left(start))):
-            standing.seconds[name] = standing.seconds.get(name, 0.0) + seconds
-        standing.up += turn.traffic.up
-        standing.down += turn.traffic.down
-        standing.prepared += 1
-        standing.save(checkpoints)
+    for phase in steps[run_state.prepared :]:
+        start, current = time.monotonic(), Round(1)
+        exchanged(current, phase)
+        for name, seconds in (*current.seconds.items(), ("bookkeeping", current.left(start))):
+            run_state.seconds[name] = run_state.seconds.get(name, 0.0) + seconds
+        run_state.up += current.traffic.up
+        run_state.down += current.traffic.down
+        run_state.prepared += 1
+        run_state.save(checkpoints)

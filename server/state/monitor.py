@@ -19,8 +19,8 @@ from typing import Any, Self
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import FedtagError
 from fedtag.common.logs import EVENTS, Event, fields
-from fedtag.server.exchange.ledger import Exchanged
 from fedtag.server.state.progress import Progress
+from fedtag.server.state.round import Exchanged
 from fedtag.server.tracking.meters import Meters
 from fedtag.server.tracking.rows import RoundRow
 from fedtag.server.tracking.status import ClientStatus, RunStatus, State, moment, write_status
@@ -36,7 +36,7 @@ MOST_CHARACTERS = 2000
 _ERROR = re.compile(r"error (\d+): (?:(?:[^:]{1,64}: )??([A-Za-z]\w*(?:Error|Exception))\b)?")
 
 
-class Watch:
+class Monitor:
     """Told by the round loop what happens; a context that lasts as long as the loop.
 
     A status that cannot be written is noted once and holds nothing up.
@@ -83,8 +83,8 @@ class Watch:
         self._write()
         event = Event.RUN_FINISHED if error is None else Event.RUN_STOPPED
         name = None if error is None else type(error).__name__
-        told = fields(event, run=self.status.run, round=self.status.round, error=name)
-        EVENTS.log(logging.INFO if error is None else logging.ERROR, "%s", event, extra=told)
+        entry = fields(event, run=self.status.run, round=self.status.round, error=name)
+        EVENTS.log(logging.INFO if error is None else logging.ERROR, "%s", event, extra=entry)
 
     def begin(self, run: str, rows: Sequence[RoundRow]) -> None:
         """The run starts, or goes on after the given rounds."""
@@ -200,7 +200,7 @@ class Watch:
         self.meters.exchange(phase, exchanged.seconds, exchanged.bytes_up, exchanged.bytes_down)
         self._move(phase=None, since=None, deadline=None)
         self._write()
-        told = fields(
+        entry = fields(
             Event.EXCHANGE,
             round=number,
             phase=phase,
@@ -208,7 +208,7 @@ class Watch:
             bytes=exchanged.bytes_up + exchanged.bytes_down,
             clients=len(exchanged.replies),
         )
-        EVENTS.info("exchange", extra=told)
+        EVENTS.info("exchange", extra=entry)
 
     def round_over(self, row: RoundRow) -> None:
         """A round is complete; its model is not scored yet."""

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from fedtag.common.errors import RunError
 from fedtag.common.wire.records import Content, Letter, prefixed
-from fedtag.server.exchange.ledger import PooledScores, row_to_state
 from fedtag.server.protocol.state import Agreement, ServerState
 from fedtag.server.state.checkpoint import CheckpointFolder
+from fedtag.server.state.scores import PooledScores
 from fedtag.server.tracking.rows import RoundRow
 from fedtag.server.tracking.run_directory import RunDirectory
 
@@ -22,7 +22,7 @@ MOST_TOKENS = 10**15
 
 
 @dataclass
-class Standing:
+class RunState:
     """All that the loop needs to go on.
 
     Args:
@@ -105,9 +105,9 @@ class Standing:
             if releasable:
                 self.best_val = self.best_val if val is None else val
 
-    def count_tokens(self, told: Mapping[str, Any]) -> None:
+    def count_tokens(self, reported: Mapping[str, Any]) -> None:
         """Add a client's token counts."""
-        for name, value in told.items():
+        for name, value in reported.items():
             if type(value) is int and 0 <= value <= MOST_TOKENS:
                 self.tokens[name] = self.tokens.get(name, 0) + value
 
@@ -130,7 +130,7 @@ class Standing:
             "preparation": [self.seconds, self.up, self.down],
             "agreement": vars(self.agreement),
             "values": dict(self.state.values),
-            "pending": row_to_state(self.pending) if self.pending else None,
+            "pending": _as_json(self.pending) if self.pending else None,
             "weights": dict(self.weights),
             "failures": dict(self.failures),
             "best_round": self.best_round,
@@ -139,7 +139,7 @@ class Standing:
             "best_reliability": self.best_reliability,
             "tokens": self.tokens,
             "statistics": dict(self.statistics),
-            "contributed": {client: dict(told) for client, told in self.contributed.items()},
+            "contributed": {client: dict(reported) for client, reported in self.contributed.items()},
             "letters": [[letter.sender, letter.recipient, letter.kind] for letter in waiting],
             "nodes": {str(node): client for node, client in self.nodes.items()},
             "users": None if self.users is None else dict(self.users),
@@ -148,7 +148,7 @@ class Standing:
         folder.save(self.round, tensors, values, 0 if self.round else self.prepared)
 
     @classmethod
-    def resumed(cls, folder: CheckpointFolder, directory: RunDirectory) -> tuple[Standing, str | None] | None:
+    def resumed(cls, folder: CheckpointFolder, directory: RunDirectory) -> tuple[RunState, str | None] | None:
         """Where the run in a directory stands; later results are dropped. None if it has just begun.
 
         Raises:
@@ -171,7 +171,7 @@ class Standing:
         return found
 
     @classmethod
-    def load(cls, folder: CheckpointFolder) -> tuple[Standing, str | None] | None:
+    def load(cls, folder: CheckpointFolder) -> tuple[RunState, str | None] | None:
         """The newest readable checkpoint and a note if newer ones were damaged; None without any."""
         checkpoint = folder.load_latest()
         if checkpoint is None:
@@ -179,7 +179,7 @@ class Standing:
         tensors, values = Content(checkpoint.tensors), checkpoint.state
         agreement = values["agreement"]
         seconds, up, down = values["preparation"]
-        standing = cls(
+        run_state = cls(
             run=values["run"],
             step=values["step"],
             round=checkpoint.round,
@@ -207,7 +207,12 @@ class Standing:
             users=values["users"],
             releases=values["releases"],
         )
-        return standing, checkpoint.note
+        return run_state, checkpoint.note
+
+
+def _as_json(row: RoundRow) -> dict[str, Any]:
+    """A row as JSON, to wait in the checkpoint for its scores."""
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in vars(row).items()}
 
 
 def _bytes(letter: Letter) -> Tensor:

@@ -12,8 +12,6 @@ from typing import Any
 
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
-from fedtag.server.protocol.context import ServerContext
-from fedtag.server.protocol.method import ServerMethod
 
 UNIT = "one institution"
 
@@ -59,16 +57,6 @@ def spent(config: RunConfig, sums: int, dimension: int) -> dict[str, Any] | None
     if dp.mode == "distributed":
         sensitivity = distributed_sensitivity(dp.clip, dimension, config.privacy.scale_bits)
     return vars(privacy_spent(dp.mode, dp.noise, dp.clip, dp.delta, sums, sensitivity))
-
-
-def released_sums(method: ServerMethod, rounds: int, context: ServerContext) -> int:
-    """How many sums over clients the server learns until so many rounds are complete."""
-    numbers = range(1, rounds + 1)
-    phases = [
-        *method.preparation(context),
-        *(phase for number in numbers for phase in method.phases(number, context)),
-    ]
-    return sum(phase.sums for phase in phases)
 
 
 def privacy_spent(

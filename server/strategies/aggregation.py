@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError
 from fedtag.common.models.parameters import moved_by_steps
 from fedtag.common.numerics.clipping import clipped
 from fedtag.common.numerics.noise import RandomBytes, gaussian
+from fedtag.server.protocol.phases import Phase
 from fedtag.server.protocol.state import Aggregate
 from fedtag.server.strategies.mean import weighted_mean
 from fedtag.server.strategies.normalisation import fednova, largest_normaliser, scaled
@@ -117,6 +119,36 @@ class Aggregation:
         )
         noise = gaussian(total, dp.noise * dp.clip, self.entropy)
         return {name: (value + noise[name]) / self.config.clients for name, value in total.items()}
+
+
+def check_phases(phases: Iterable[Phase], settings: RunConfig) -> None:
+    """Refuse settings that do with contributions what the phases of a method do not allow.
+
+    Raises:
+        ConfigError: naming the setting, the phase, and the remedy.
+    """
+    aggregation, privacy = settings.aggregation, settings.privacy
+    summed = {
+        "aggregation.rule": (aggregation.rule, "mean"),
+        "aggregation.normalise": (aggregation.normalise, "none"),
+        "privacy.dp.mode": (privacy.dp.mode, "off"),
+    }
+    single = {
+        "privacy.secure-aggregation": (privacy.secure_aggregation, False),
+        "privacy.dp.mode": (privacy.dp.mode, "off"),
+    }
+    reasons = {
+        "sum": ("sums over nodes, of which the method takes quotients", summed),
+        "each": ("what each client sends, singly", single),
+    }
+    for phase in phases:
+        what, needed = reasons.get(phase.gathers, ("", {}))
+        for key, (value, wanted) in needed.items():
+            if value != wanted:
+                raise ConfigError(
+                    f"{key} = {str(value).lower()}: phase '{phase.name}' of method {settings.method} gathers {what}: "
+                    f"set it to {str(wanted).lower()}"
+                )
 
 
 def masked_mean(

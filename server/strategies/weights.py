@@ -39,7 +39,7 @@ class Assessment:
 
     Args:
         accuracy: its own, else the mean of the others', else 1.
-        attention: as told.
+        attention: as reported.
         divergence: KL(P_i ‖ P_global), at least 0.
         similarity: 1 / (1 + τ KL), in (0, 1].
     """
@@ -106,19 +106,19 @@ def assessments(
     Returns:
         By client, in the order of names.
     """
-    told = {client: statistics[client] for client in sorted(statistics) if train_nodes.get(client, 0) > 0}
-    measured = [one.accuracy for one in told.values() if one.accuracy is not None]
+    reported = {client: statistics[client] for client in sorted(statistics) if train_nodes.get(client, 0) > 0}
+    measured = [one.accuracy for one in reported.values() if one.accuracy is not None]
     usual = math.fsum(measured) / len(measured) if measured else 1.0
-    accuracy = {client: usual if one.accuracy is None else one.accuracy for client, one in told.items()}
+    accuracy = {client: usual if one.accuracy is None else one.accuracy for client, one in reported.items()}
     shares = _shares(
-        {c: train_nodes[c] * local_weight(one.attention, accuracy[c]) for c, one in told.items()}
+        {c: train_nodes[c] * local_weight(one.attention, accuracy[c]) for c, one in reported.items()}
     )
-    columns = zip(*(one.distribution for one in told.values()), strict=True)
+    columns = zip(*(one.distribution for one in reported.values()), strict=True)
     reference = [
         math.fsum(share * p for share, p in zip(shares.values(), column, strict=True)) for column in columns
     ]
     found = {}
-    for client, one in told.items():
+    for client, one in reported.items():
         divergence = smoothed_divergence(one.distribution, reference)
         similarity = 1 / (1 + scaling * divergence)
         found[client] = Assessment(accuracy[client], one.attention, divergence, similarity)
@@ -137,17 +137,17 @@ def smoothed_divergence(p: tuple[float, ...], q: list[float]) -> float:
     return max(0.0, math.fsum(a * math.log(a / b) for a, b in pairs))
 
 
-def parse_statistics(told: Any, classes: int) -> ClientStatistics:
+def parse_statistics(reported: Any, classes: int) -> ClientStatistics:
     """Check what a client tells; its distribution is rescaled to sum 1.
 
     Args:
-        told: `distribution`, `attention` and `accuracy`, as they came.
+        reported: `distribution`, `attention` and `accuracy`, as they came.
         classes: agreed number of classes.
 
     Raises:
         WireError: if anything is missing, of the wrong form, or out of range.
     """
-    table = told if isinstance(told, dict) else {}
+    table = reported if isinstance(reported, dict) else {}
     distribution = table.get("distribution")
     if (
         not isinstance(distribution, list)

@@ -1,4 +1,4 @@
-"""Blocks of secure sums as the server leads them: whose keys it knows, who is in the current block, who is not."""
+"""Key blocks of secure sums as the server leads them: whose keys it knows, who is in the current one, who is not."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from fedtag.common.secure.block import Block
 from fedtag.common.secure.names import UNREAD
 from fedtag.common.secure.phases import SHARES
 from fedtag.common.wire.records import Content, Letter, Reply
-from fedtag.server.exchange.phases import Phases, Turn
+from fedtag.server.exchange.phases import Phases
 from fedtag.server.protocol.phases import Phase
-from fedtag.server.state.run_state import Standing
+from fedtag.server.state.round import Round
+from fedtag.server.state.run_state import RunState
 
 DEAL_SHARES = Phase(SHARES, "clients prepare the secrets of a block of sums and deal shares of them")
 
 
-class Blocks:
+class KeyBlocks:
     """The current block and the way to it; nothing of it is in a checkpoint, so that no secret serves twice.
 
     Args:
         phases: carry out exchanges.
-        standing: of the run.
+        run_state: of the run.
         config: of the run.
     """
 
-    def __init__(self, phases: Phases, standing: Standing, config: RunConfig) -> None:
+    def __init__(self, phases: Phases, run_state: RunState, config: RunConfig) -> None:
         self.phases = phases
-        self.standing = standing
+        self.run_state = run_state
         self.sums = config.privacy.block_rounds
         self.fewest = max(2, math.ceil(config.exchange.quorum * config.clients))
-        self.directory = phases.peers
+        self.peers = phases.peers
         self.train_nodes: dict[str, int] = {}
         self.letters: dict[str, tuple[Letter, ...]] = {}
         self.joined: set[str] = set()
@@ -46,19 +47,19 @@ class Blocks:
         self.outside: dict[str, str] = {}
         self.warned = False
 
-    def begun(self, turn: Turn) -> tuple[Block, int, list[int]]:
+    def begun(self, current: Round) -> tuple[Block, int, list[int]]:
         """The block and the number of its next sum, and the nodes that are online.
 
         Raises:
             QuorumError: too few clients answered, or take part.
             ProtocolError: their keys make no block.
         """
-        online = self.directory.completed(self.phases, turn)
-        for client, told in self.directory.told.items():
+        online = self.phases.introduced(current)
+        for client, reported in self.peers.reported.items():
             if client not in self.train_nodes:
-                self.note_sizes(client, told)
+                self.note_sizes(client, reported)
         if self.block is None or self.next >= self.block.sums:
-            self.block = self._prepared(turn, online)
+            self.block = self._prepared(current, online)
         index, self.next = self.next, self.next + 1
         return self.block, index, online
 
@@ -69,7 +70,7 @@ class Blocks:
     @property
     def absent(self) -> Mapping[str, str]:
         """Why clients have no part in the current sum."""
-        return {**self.outside, **self.directory.unknown}
+        return {**self.outside, **self.peers.unknown}
 
     def welcome(self, contributions: Mapping[str, Reply]) -> None:
         """Note who joined with its upload, and whose letters could not be read.
@@ -102,10 +103,10 @@ class Blocks:
         elif "trains" in values:
             self.train_nodes[client] = int(values["trains"] is True)
 
-    def _prepared(self, turn: Turn, online: list[int]) -> Block:
+    def _prepared(self, current: Round, online: list[int]) -> Block:
         """A new block with everybody who is online, has keys, and is not left out for good."""
         named = {node: self.phases.names.get(node, "") for node in online}
-        keys = self.directory.keys
+        keys = self.peers.keys
         names = {node: name for node, name in named.items() if name in keys and name not in self.barred}
         asked = {name: keys[name] for name in names.values()}
         if len(asked) < self.fewest:
@@ -113,12 +114,12 @@ class Blocks:
                 f"{len(asked)} clients can take part in a sum, {self.fewest} must (exchange.quorum of clients): "
                 "start the others, or lower the quorum"
             )
-        plan = Block.planned(self.standing.run, self.sums, asked)
+        plan = Block.planned(self.run_state.run, self.sums, asked)
         asked_nodes = dict.fromkeys(names, DEAL_SHARES)
         request = Content({}, {SHARES: plan.as_json()})
         try:
             replies, failures = self.phases.run(
-                turn, DEAL_SHARES, asked_nodes, lambda client: request, wanted=plan.threshold
+                current, DEAL_SHARES, asked_nodes, lambda client: request, wanted=plan.threshold
             )
         except QuorumError:
             # Who refuses may have other keys than those it was asked with.
@@ -133,7 +134,7 @@ class Blocks:
             except ProtocolError as error:
                 self.phases.progress.note(
                     f"{client} is not in the block: {error}",
-                    fields(Event.SECURE_SUM, round=turn.number, client=client, error="ProtocolError"),
+                    fields(Event.SECURE_SUM, round=current.number, client=client, error="ProtocolError"),
                 )
                 failures[client] = str(error)
                 continue
@@ -150,12 +151,12 @@ class Blocks:
             self.warned = True
             self.phases.progress.note(
                 "two clients: each can subtract its own part from a sum and so see the other's",
-                fields(Event.SECURE_SUM, round=turn.number, clients=2),
+                fields(Event.SECURE_SUM, round=current.number, clients=2),
             )
         return block
 
 
 def _unread(reply: Reply, members: Collection[str]) -> frozenset[str]:
     """The members whose letters a client says that it could not read."""
-    told = reply.content.values.get(UNREAD, ())
-    return frozenset(name for name in members if name in told)
+    reported = reply.content.values.get(UNREAD, ())
+    return frozenset(name for name in members if name in reported)

@@ -377,10 +377,10 @@ def federate(tmp_path_factory: pytest.TempPathFactory) -> Federate:
             )
             rounds = Rounds(grid, config, RunDirectory(place / "run"), LineProgress())
             summary = rounds.run()
-        assert rounds.standing.state is not None
+        assert rounds.run_state.state is not None
         remembered = {}
         for session in sessions:
-            kept = StateStore(session.site.state, rounds.standing.run).load_before(10**6)
+            kept = StateStore(session.site.state, rounds.run_state.run).load_before(10**6)
             remembered[session.site.name] = fingerprint(kept.tensors) if kept else ""
         return Finished(
             config,
@@ -388,9 +388,9 @@ def federate(tmp_path_factory: pytest.TempPathFactory) -> Federate:
             summary,
             *(lines(place / "run" / f"{name}.jsonl") for name in ("metrics", "clients", "disclosures")),
             [decode_reply(parcel.open().content, 1e12) for parcel in parcels[1::2]],
-            rounds.standing.state.tensors,
-            rounds.standing.state.values,
-            rounds.standing.best,
+            rounds.run_state.state.tensors,
+            rounds.run_state.state.values,
+            rounds.run_state.best,
             remembered,
             masked,
         )

@@ -294,8 +294,8 @@ class Tried:
 
     @property
     def state(self) -> Mapping[str, torch.Tensor]:
-        assert self.rounds.standing.state is not None
-        return self.rounds.standing.state.tensors
+        assert self.rounds.run_state.state is not None
+        return self.rounds.run_state.state.tensors
 
     @property
     def crossed(self) -> list[Crossed]:

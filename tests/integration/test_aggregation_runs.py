@@ -107,10 +107,10 @@ def test_a_server_optimiser_goes_on_where_it_stopped(tiny: Tiny, kind: str) -> N
         tiny(settings, place=place, tell=kill)
     again = tiny(settings, place=place)
     assert model(again) == model(whole)
-    assert set(again.rounds.standing.memory) == set(whole.rounds.standing.memory)
-    assert again.rounds.standing.memory
-    for name, value in whole.rounds.standing.memory.items():
-        assert torch.equal(value, again.rounds.standing.memory[name])
+    assert set(again.rounds.run_state.memory) == set(whole.rounds.run_state.memory)
+    assert again.rounds.run_state.memory
+    for name, value in whole.rounds.run_state.memory.items():
+        assert torch.equal(value, again.rounds.run_state.memory[name])
 
 
 def test_a_server_optimiser_works_on_masked_sums(tiny: Tiny) -> None:
@@ -225,7 +225,7 @@ def test_central_noise_is_accounted_for_and_the_last_model_released(
     accuracies = [row["val_accuracy"] for row in run.lines("metrics")]
     assert max(accuracies) > accuracies[-1]  # by validation another model would be released
     assert run.summary.best_round == 4
-    assert fingerprint(run.rounds.standing.best) == fingerprint(weights_of(run))
+    assert fingerprint(run.rounds.run_state.best) == fingerprint(weights_of(run))
     # What clients sent was clipped there already.
     norms = [l2_norm(reply.content.section("update")) for reply in run.replies("train")]
     assert max(norms) <= 0.5
@@ -235,8 +235,8 @@ def test_central_noise_is_accounted_for_and_the_last_model_released(
 
 
 def weights_of(run: Tried) -> Mapping[str, Tensor]:
-    assert run.rounds.standing.state is not None
-    return run.rounds.standing.state.section("model")
+    assert run.rounds.run_state.state is not None
+    return run.rounds.run_state.state.section("model")
 
 
 def test_central_noise_is_drawn_anew_in_every_run(tiny: Tiny) -> None:

@@ -177,8 +177,8 @@ def test_the_server_sees_no_single_sum_under_masks(once: Callable[..., Tried]) -
 def test_the_server_optimiser_moves_the_model_of_self_training_alone(once: Callable[..., Tried]) -> None:
     run, plain = once(aggregation__server_optimiser="momentum"), once()
     assert run.error is None
-    assert run.rounds.standing.memory
-    assert not any("gradient" in name for name in run.rounds.standing.memory)
+    assert run.rounds.run_state.memory
+    assert not any("gradient" in name for name in run.rounds.run_state.memory)
     teacher = {name: value for name, value in run.state.items() if name.startswith("teacher/")}
     assert not all(torch.equal(value, plain.state[name]) for name, value in teacher.items())
 

@@ -203,9 +203,9 @@ def run(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable
             # The report has tests of its own and takes longer than a run of this size.
             patch.setattr("fedtag.server.run.conclusion.write_report", lambda runs, out: None)
             assert rounds.run().rounds == ROUNDS
-        assert rounds.standing.state is not None
+        assert rounds.run_state.state is not None
         return Result(
-            fingerprint(rounds.standing.state.tensors),
+            fingerprint(rounds.run_state.state.tensors),
             lines(work / "run" / "metrics.jsonl"),
             lines(work / "run" / "clients.jsonl"),
         )

@@ -111,7 +111,7 @@ def test_a_masked_sum_is_the_plain_one_of_what_three_use(
     assert plain.state.keys() == secure.state.keys()
     for name, value in plain.state.items():
         torch.testing.assert_close(secure.state[name], value, rtol=0, atol=1e-6, msg=name)
-    counts = set((secure.rounds.standing.users or {}).values())
+    counts = set((secure.rounds.run_state.users or {}).values())
     assert counts & {1, 2}
     assert counts & {3, 4}
     for one, other in zip(plain.lines("metrics"), secure.lines("metrics"), strict=True):
@@ -140,7 +140,7 @@ def test_users_are_counted_once_and_what_few_use_stays(once: Callable[..., Tried
         for name in models(run)[3]
         if not is_architecture(name) and not always_used(name)
     }
-    assert run.rounds.standing.users == counts
+    assert run.rounds.run_state.users == counts
     kinds = {"nobody": 0, "few": 0, "enough": 0}
     after = models(run)
     start = parameters_of(first_supernet(run.rounds.config, 8, 3))
@@ -157,7 +157,7 @@ def test_without_masks_two_users_move_a_tensor(once: Callable[..., Tried]) -> No
     """The rule belongs to secure aggregation; in clear every user counts."""
     run = once({})
     start = parameters_of(first_supernet(run.rounds.config, 8, 3))
-    used = run.rounds.standing.state
+    used = run.rounds.run_state.state
     assert used is not None
     told = used.values["architectures"]
     names = {
@@ -199,8 +199,8 @@ def test_no_message_says_who_uses_what(once: Callable[..., Tried], settings: Set
 
 def test_architectures_stay_at_the_sites(once: Callable[..., Tried]) -> None:
     run = once(SECURE)
-    assert run.rounds.standing.state is not None
-    assert run.rounds.standing.state.values["architectures"] == {}
+    assert run.rounds.run_state.state is not None
+    assert run.rounds.run_state.state.values["architectures"] == {}
     assert not (run.place / "run" / "architectures").exists()
     assert {row["parameters"] for row in run.lines("clients")} == {None}
     assert run.summary is not None
@@ -216,7 +216,7 @@ def test_architectures_stay_at_the_sites(once: Callable[..., Tried]) -> None:
 def test_what_too_few_survivors_use_stays_in_that_round(once: Callable[..., Tried], tiny: Tiny) -> None:
     """Of a tensor with three users one is missing in round 4."""
     whole = once(SECURE)
-    used, counts = used_at(whole), whole.rounds.standing.users
+    used, counts = used_at(whole), whole.rounds.run_state.users
     assert counts is not None
     name = next(name for name, count in counts.items() if count == FEWEST)
     lost = next(client for client, names in used.items() if name in names)
@@ -257,7 +257,7 @@ def test_a_run_that_goes_on_counts_again_only_where_no_round_has_used_it(
     assert again.error is None
     assert again.phases == ["keys", "shares", *counts, "train", "unmask", "close"]
     whole = once(SECURE)
-    assert again.rounds.standing.users == whole.rounds.standing.users
+    assert again.rounds.run_state.users == whole.rounds.run_state.users
     for name, value in whole.state.items():
         assert torch.equal(again.state[name], value), name
 
@@ -287,7 +287,7 @@ def test_a_count_that_cannot_be_true_moves_only_what_all_use(tiny: Tiny) -> None
     assert "round 3 moves only what all clients use" in run.notes
     assert run.phases.count("use") == 2
     after = models(run)
-    assert run.rounds.standing.users is not None
-    for name in run.rounds.standing.users:
+    assert run.rounds.run_state.users is not None
+    for name in run.rounds.run_state.users:
         assert torch.equal(after[4][name], after[3][name])
     assert not torch.equal(after[4]["first.weight"], after[3]["first.weight"])

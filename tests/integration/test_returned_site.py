@@ -65,8 +65,8 @@ def run(
         grid = RestartedGrid([SiteRun(site, config) for site in sites], restarted)
         rounds = Rounds(grid, config, RunDirectory(work / "run"), LineProgress())
         rounds.run()
-        assert rounds.standing.state is not None
-        return fingerprint(rounds.standing.state.tensors), grid, work / "run"
+        assert rounds.run_state.state is not None
+        return fingerprint(rounds.run_state.state.tensors), grid, work / "run"
 
     return federate
 

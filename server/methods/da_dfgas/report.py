@@ -29,10 +29,10 @@ def sections(recorded: Recorded) -> Sequence[Section]:
     """
     inner = []
     for path in sorted((recorded.directory.path / FOLDER).glob("*.json")):
-        told = read_object(path) or {}
+        record = read_object(path) or {}
         try:
-            architecture = Architecture.from_json({"cells": told.get("cells")})
-            parameters = int(told["parameters"])
+            architecture = Architecture.from_json({"cells": record.get("cells")})
+            parameters = int(record["parameters"])
         except (WireError, KeyError, TypeError, ValueError) as error:
             raise RunError(f"{path} is no architecture ({error}); restore it from the run") from error
         rows = tuple(tuple(map(str, row)) for row in table(architecture))

@@ -28,10 +28,10 @@ def sections(recorded: Recorded) -> Sequence[Section]:
     rows = []
     for path in sorted((recorded.directory.path / SITES).glob(f"*/{STRUCTURE_FILE}")):
         try:
-            told = json.loads(path.read_text())
+            record = json.loads(path.read_text())
             for name in GRAPHS:
-                figures = (fixed(told[name][figure]) for figure in FIGURES)
-                rows.append((path.parent.name, name, count(told[name]["nodes"]), *figures))
+                figures = (fixed(record[name][figure]) for figure in FIGURES)
+                rows.append((path.parent.name, name, count(record[name]["nodes"]), *figures))
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{path} is damaged ({error}); delete it, the site's next run writes it anew"

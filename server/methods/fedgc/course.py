@@ -27,14 +27,14 @@ def noted(
         sums: of the round; its totals over the clients that took part replace those of the round before.
         distances: between gradients before each step, of the round's own matching model; at least one.
     """
-    told = {"round": round_number, "first": distances[0], "last": distances[-1]}
+    record = {"round": round_number, "first": distances[0], "last": distances[-1]}
     totals = {NODES: sums.nodes, TRAINED: sums.trained.tolist(), LABELLED: sums.labelled.tolist()}
-    return {DISTANCES: [*values.get(DISTANCES, []), told], TOTALS: totals}
+    return {DISTANCES: [*values.get(DISTANCES, []), record], TOTALS: totals}
 
 
 def condensation_document(values: Mapping[str, Any]) -> dict[str, str]:
     """The same as a file of the run directory; none before a round of condensation."""
     if DISTANCES not in values:
         return {}
-    told = {DISTANCES: values[DISTANCES], TOTALS: values[TOTALS]}
-    return {FILE: json.dumps(told, indent=1, allow_nan=False) + "\n"}
+    record = {DISTANCES: values[DISTANCES], TOTALS: values[TOTALS]}
+    return {FILE: json.dumps(record, indent=1, allow_nan=False) + "\n"}

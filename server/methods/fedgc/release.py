@@ -163,10 +163,10 @@ def read_condensed(path: Path) -> CondensedRelease:
 
 def wrong_entries(error: ValidationError) -> str:
     """The entries of a card that cannot be used, each with the reason."""
-    told = [
+    wrong = [
         (".".join(map(str, one["loc"])), one["msg"].removeprefix("Value error, ")) for one in error.errors()
     ]
-    return "; ".join(f"{place}: {reason}" if place else reason for place, reason in told)
+    return "; ".join(f"{place}: {reason}" if place else reason for place, reason in wrong)
 
 
 def card_config(card: CondensedCard) -> RunConfig:

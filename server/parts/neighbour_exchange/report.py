@@ -69,12 +69,12 @@ def view_exchange(run: RunDirectory) -> ExchangeView:
         RunError: the file is damaged.
     """
     place = run.path / FILE
-    told = read_object(place)
-    if told is None:
+    record = read_object(place)
+    if record is None:
         return ExchangeView({}, ())
     try:
-        counts = {client: _counts(one) for client, one in told["clients"].items()}
-        return ExchangeView(counts, _counts(told["total"]))
+        counts = {client: _counts(one) for client, one in record["clients"].items()}
+        return ExchangeView(counts, _counts(record["total"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"{place} is damaged ({error}): restore it from the run") from error
 
@@ -90,5 +90,5 @@ def exchange_traffic(disclosures: Sequence[Disclosure]) -> dict[str, int]:
     return {name: sizes[kind] for kind, name in EXCHANGED.items() if kind in sizes}
 
 
-def _counts(told: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(int(told[name]) for name in COUNTS)
+def _counts(record: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(int(record[name]) for name in COUNTS)

@@ -9,16 +9,14 @@ from fedtag.common.methods.records import Record, by_name
 from fedtag.common.numerics.scores import tally
 from fedtag.common.wire.records import Content, Instruction, Letter, Reply, prefixed
 from fedtag.server.exchange.ledger import (
-    Traffic,
     add_durations,
     client_rows,
     disclosures,
     pool_scores,
-    row_to_state,
     training_row,
     with_scores,
 )
-from fedtag.server.tracking.rows import RoundRow
+from fedtag.server.state.round import Traffic
 
 
 def counts(path: str, val: tuple[int, int], test: tuple[int, int]) -> dict[str, torch.Tensor]:
@@ -85,7 +83,6 @@ def test_a_row_weighs_losses_by_training_nodes_and_ratios_by_nodes() -> None:
     assert (row.local_val_accuracy, row.local_test_accuracy) == (0.25, 0.5)
     assert (row.clients_ok, row.clients_failed, row.bytes_up, row.bytes_down) == (3, 1, 10, 20)
     assert row.seconds == 3.0
-    assert RoundRow(**row_to_state(row)) == row
 
 
 def test_client_rows_name_all_who_scored_or_failed() -> None:

@@ -9,20 +9,20 @@ from fedtag.common.methods.records import Record, by_name
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.names import PEERS, UNOPENED
 from fedtag.common.wire.records import Content, Letter, Reply
-from fedtag.server.exchange.messages import Mailbox, check_letters
-from fedtag.server.exchange.peer_list import Directory
+from fedtag.server.exchange.messages import Messages, check_letters
+from fedtag.server.exchange.peer_list import PeerList
 from fedtag.server.protocol.phases import Phase
-from fedtag.server.state.run_state import Standing
+from fedtag.server.state.run_state import RunState
 
 PHASE = Phase("write", "clients write", letters=True)
 DECLARED = by_name([Record("note", "a note", form="letter"), Record("seconds", "durations", form="value")])
 
 
 @pytest.fixture
-def mailbox(tmp_path: Path) -> Mailbox:
-    directory = Directory()
+def messages(tmp_path: Path) -> Messages:
+    directory = PeerList()
     directory.keys = {name: Identity.at(tmp_path / name).public for name in "abc"}
-    return Mailbox(directory, Standing(), 10)
+    return Messages(directory, RunState(), 10)
 
 
 def letter(sender: str, recipient: str, body: bytes = b"sealed", kind: str = "note") -> Letter:
@@ -33,33 +33,33 @@ def reply(client: str, *letters: Letter, **values: object) -> Reply:
     return Reply("run", 1, 1, "write", client, Content({}, values, letters))
 
 
-def test_letters_wait_until_their_recipient_answers(mailbox: Mailbox) -> None:
+def test_letters_wait_until_their_recipient_answers(messages: Messages) -> None:
     notes: list[str] = []
-    mailbox.exchanged({"a": reply("a", letter("a", "b"), letter("a", "c"))}, notes.append)
-    assert mailbox.delivery("b").letters == (letter("a", "b"),)
-    assert mailbox.delivery("a").letters == ()
-    assert set(mailbox.delivery("b").values[PEERS]) == {"a", "b", "c"}
-    mailbox.exchanged({"b": reply("b", letter("b", "a"))}, notes.append)
-    assert mailbox.delivery("b").letters == ()
-    assert mailbox.delivery("a").letters == (letter("b", "a"),)
-    assert mailbox.delivery("c").letters == (letter("a", "c"),)
+    messages.exchanged({"a": reply("a", letter("a", "b"), letter("a", "c"))}, notes.append)
+    assert messages.delivery("b").letters == (letter("a", "b"),)
+    assert messages.delivery("a").letters == ()
+    assert set(messages.delivery("b").values[PEERS]) == {"a", "b", "c"}
+    messages.exchanged({"b": reply("b", letter("b", "a"))}, notes.append)
+    assert messages.delivery("b").letters == ()
+    assert messages.delivery("a").letters == (letter("b", "a"),)
+    assert messages.delivery("c").letters == (letter("a", "c"),)
     assert notes == []
 
 
-def test_who_is_unknown_gets_nothing_and_too_much_drops_the_oldest(mailbox: Mailbox) -> None:
+def test_who_is_unknown_gets_nothing_and_too_much_drops_the_oldest(messages: Messages) -> None:
     notes: list[str] = []
-    mailbox.exchanged({"a": reply("a", letter("a", "nobody"), letter("a", "b", b"first"))}, notes.append)
-    mailbox.exchanged({"c": reply("c", letter("c", "b", b"second"))}, notes.append)
-    assert [one.body for one in mailbox.delivery("b").letters] == [b"second"]
+    messages.exchanged({"a": reply("a", letter("a", "nobody"), letter("a", "b", b"first"))}, notes.append)
+    messages.exchanged({"c": reply("c", letter("c", "b", b"second"))}, notes.append)
+    assert [one.body for one in messages.delivery("b").letters] == [b"second"]
     assert notes == [
         "a letter of a to 'nobody' is dropped: nobody is called so",
         "1 letters to b are dropped, since more than exchange.max-message-mb waits for it",
     ]
 
 
-def test_letters_that_could_not_be_opened_are_told(mailbox: Mailbox) -> None:
+def test_letters_that_could_not_be_opened_are_told(messages: Messages) -> None:
     notes: list[str] = []
-    mailbox.exchanged({"a": reply("a", **{UNOPENED: ["b", "<script>"]})}, notes.append)
+    messages.exchanged({"a": reply("a", **{UNOPENED: ["b", "<script>"]})}, notes.append)
     assert notes == ["a could not open letters of b, and goes on without them"]
 
 

@@ -149,8 +149,8 @@ def settings(method: str = "fedavg", **changes: Any) -> RunConfig:
 
 
 def final_state(rounds: Rounds) -> str:
-    assert rounds.standing.state is not None
-    return fingerprint(rounds.standing.state.tensors)
+    assert rounds.run_state.state is not None
+    return fingerprint(rounds.run_state.state.tensors)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -382,11 +382,13 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, federate: Federate
 
     assert notes.done == 3
     assert final_state(resumed) == final_state(whole)
-    assert summary.best_round == whole.standing.best_round
+    assert summary.best_round == whole.run_state.best_round
     assert summary.test_reliability
-    assert summary.test_reliability == whole.standing.best_reliability["test"]
-    assert fingerprint(resumed.standing.best) == fingerprint(whole.standing.best)
-    assert remembered(sessions, resumed.standing.run) == remembered(federate(config, "a"), whole.standing.run)
+    assert summary.test_reliability == whole.run_state.best_reliability["test"]
+    assert fingerprint(resumed.run_state.best) == fingerprint(whole.run_state.best)
+    assert remembered(sessions, resumed.run_state.run) == remembered(
+        federate(config, "a"), whole.run_state.run
+    )
     scores = (
         "round",
         "train_loss",
@@ -423,7 +425,9 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(
     assert notes.done == 2
     assert any("round-0003.safetensors is damaged" in text for text in notes.texts)
     assert final_state(resumed) == final_state(whole)
-    assert remembered(sessions, resumed.standing.run) == remembered(federate(config, "a"), whole.standing.run)
+    assert remembered(sessions, resumed.run_state.run) == remembered(
+        federate(config, "a"), whole.run_state.run
+    )
     assert [row["round"] for row in lines(tmp_path / "b-run" / "metrics.jsonl")] == [1, 2, 3, 4]
 
 
@@ -465,7 +469,7 @@ def test_a_late_joiner_takes_part_from_its_first_round(federate: Federate, tmp_p
     rows = lines(tmp_path / "run" / "metrics.jsonl")
     assert [row["clients_ok"] for row in rows] == [2, 2, 3, 3]
     assert [row["clients_failed"] for row in rows] == [0, 0, 0, 0]
-    assert set(rounds.standing.weights) == {"site-0", "site-1", "site-2"}
+    assert set(rounds.run_state.weights) == {"site-0", "site-1", "site-2"}
 
 
 def test_a_restarted_node_keeps_its_name(federate: Federate, tmp_path: Path) -> None:
@@ -476,7 +480,7 @@ def test_a_restarted_node_keeps_its_name(federate: Federate, tmp_path: Path) -> 
     rounds.run()
     plain = Rounds(InProcessGrid(federate(config, "b")), config, RunDirectory(tmp_path / "other"), Notes())
     plain.run()
-    assert rounds.phases.reception.names == {2: "site-0", 4: "site-2", 5: "site-1"}
+    assert rounds.phases.inbox.names == {2: "site-0", 4: "site-2", 5: "site-1"}
     assert final_state(rounds) == final_state(plain)
 
 
@@ -503,8 +507,8 @@ def test_a_thief_of_a_name_neither_gets_it_nor_takes_it_away(federate: Federate,
 
     rounds = Rounds(ScriptedGrid(federate(config, "a"), thief), config, RunDirectory(tmp_path / "run"), notes)
     rounds.run()
-    assert rounds.phases.reception.names[3] == "site-1"
-    assert set(rounds.standing.weights) == {"site-1", "site-2"}
+    assert rounds.phases.inbox.names[3] == "site-1"
+    assert set(rounds.run_state.weights) == {"site-1", "site-2"}
 
 
 def test_rows_are_scored_as_often_as_asked(federate: Federate, tmp_path: Path) -> None:

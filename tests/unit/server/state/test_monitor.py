@@ -18,8 +18,8 @@ from fedtag.common import logs
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import QuorumError
 from fedtag.common.logs import PrivateRecord
-from fedtag.server.exchange.ledger import Exchanged
-from fedtag.server.state.monitor import BEAT_SECONDS, MOST_STRANGERS, Watch, left_out, reason_of
+from fedtag.server.state.monitor import BEAT_SECONDS, MOST_STRANGERS, Monitor, left_out, reason_of
+from fedtag.server.state.round import Exchanged
 from fedtag.server.tracking.meters import Meters
 from fedtag.server.tracking.rows import RoundRow
 from fedtag.server.tracking.status import ClientStatus, RunStatus, read_status
@@ -54,11 +54,11 @@ class Notes:
 
 
 class Watched:
-    """A watch with its clock, its folder and its figures."""
+    """A monitor with its clock, its folder and its figures."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock, self.notes, self.meters = folder, Clock(), Notes(), Meters()
-        self.watch = Watch(folder, CONFIG, self.notes, self.meters, self.clock)
+        self.monitor = Monitor(folder, CONFIG, self.notes, self.meters, self.clock)
 
     def status(self) -> RunStatus:
         found = read_status(self.folder)
@@ -86,13 +86,13 @@ def exchange(up: int, down: int, seconds: float = 1.0) -> Exchanged:
 
 
 def test_an_exchange_from_begin_to_end(watched: Watched) -> None:
-    watch = watched.watch
-    watch.begin("0af", [])
+    monitor = watched.monitor
+    monitor.begin("0af", [])
     status = watched.status()
     assert (status.state, status.round, status.rounds, status.wanted) == ("waiting for clients", 0, 10, 3)
     assert (status.pid, status.started, status.clients) == (os.getpid(), "2026-05-01T12:00:00Z", ())
-    watch.seen([7, 5])
-    watch.asked(1, "train", [5, 7], 60.0)
+    monitor.seen([7, 5])
+    monitor.asked(1, "train", [5, 7], 60.0)
     status = watched.status()
     assert (status.state, status.current, status.phase) == ("training", 1, "train")
     assert (status.since, status.deadline) == ("2026-05-01T12:00:00Z", "2026-05-01T12:01:00Z")
@@ -100,17 +100,17 @@ def test_an_exchange_from_begin_to_end(watched: Watched) -> None:
         ("5", None, "asked"),
         ("7", None, "asked"),
     ]
-    watch.sent(500)
+    monitor.sent(500)
     watched.clock.advance(20)
     time.sleep(0.21)
-    watch.replied(5, 1000)
+    monitor.replied(5, 1000)
     status = watched.status()
     assert (status.bytes_up, status.bytes_down, status.updated) == (1000, 500, "2026-05-01T12:00:20Z")
     assert (watched.client(5).state, watched.client(5).last_contact) == ("answered", "2026-05-01T12:00:20Z")
     assert watched.client(7).state == "asked"
     assert watched.sample("fedtag_clients", state="asked") == 1
     watched.clock.advance(40)
-    watch.exchanged(1, "train", exchange(1000, 500), {7: "no reply within 60 s"}, {5: "north"})
+    monitor.exchanged(1, "train", exchange(1000, 500), {7: "no reply within 60 s"}, {5: "north"})
     status = watched.status()
     assert (status.phase, status.since, status.deadline) == (None, None, None)
     assert [client.name for client in status.clients] == ["north", None]
@@ -128,31 +128,31 @@ def test_an_exchange_from_begin_to_end(watched: Watched) -> None:
     assert watched.sample("fedtag_bytes_total", direction="up") == 1000
     assert watched.sample("fedtag_exchange_seconds_count", phase="train") == 1
     # Who is not asked the next time is neither awaited nor in trouble.
-    watch.asked(1, "train", [7], 60.0)
+    monitor.asked(1, "train", [7], 60.0)
     assert [client.state for client in watched.status().clients] == ["online", "asked"]
 
 
 def test_the_end_is_expected_from_the_median(watched: Watched) -> None:
-    watch = watched.watch
-    watch.begin("0af", [row(1, 100.0, 0.5), row(2, 4.0)])
+    monitor = watched.monitor
+    monitor.begin("0af", [row(1, 100.0, 0.5), row(2, 4.0)])
     status = watched.status()
     assert (status.round, status.bytes_up, status.bytes_down, status.val_accuracy) == (2, 200, 100, 0.5)
     assert status.seconds_per_round == 52
     assert status.expected_end == "2026-05-01T12:06:56Z"
     watched.clock.advance(6)
-    watch.round_over(row(3, 6.0))
+    monitor.round_over(row(3, 6.0))
     status = watched.status()
     assert (status.round, status.seconds_per_round) == (3, 6.0)
     assert status.expected_end == "2026-05-01T12:00:48Z"
     # Half a round later the end is as near as before, and never in the past.
     watched.clock.advance(3)
-    watch.asked(4, "train", [], 9.0)
+    monitor.asked(4, "train", [], 9.0)
     assert watched.status().expected_end == "2026-05-01T12:00:48Z"
     watched.clock.advance(1000)
-    watch.asked(4, "train", [], 9.0)
+    monitor.asked(4, "train", [], 9.0)
     assert watched.status().expected_end == watched.status().updated
-    watch.scored(row(3, 6.0, 0.625))
-    watch.asked(11, "close", [], 9.0)
+    monitor.scored(row(3, 6.0, 0.625))
+    monitor.asked(11, "close", [], 9.0)
     assert (watched.status().state, watched.status().val_accuracy) == ("closing", 0.625)
     assert watched.sample("fedtag_round") == 3
     assert watched.sample("fedtag_rounds_total") == 1
@@ -160,18 +160,18 @@ def test_the_end_is_expected_from_the_median(watched: Watched) -> None:
 
 
 def test_a_site_that_comes_back_under_another_number_stays_one_client(watched: Watched) -> None:
-    watch = watched.watch
-    watch.begin("0af", [])
-    watch.seen([5])
-    watch.asked(1, "train", [5], 60.0)
-    watch.exchanged(1, "train", exchange(0, 0), {5: "error 5: it is gone"}, {5: "north"})
-    watch.seen([])
-    watch.asked(1, "train", [], 1.0)
+    monitor = watched.monitor
+    monitor.begin("0af", [])
+    monitor.seen([5])
+    monitor.asked(1, "train", [5], 60.0)
+    monitor.exchanged(1, "train", exchange(0, 0), {5: "error 5: it is gone"}, {5: "north"})
+    monitor.seen([])
+    monitor.asked(1, "train", [], 1.0)
     assert watched.client(5).state == "offline"
-    watch.seen([9])
-    watch.asked(2, "train", [9], 60.0)
+    monitor.seen([9])
+    monitor.asked(2, "train", [9], 60.0)
     assert [client.node for client in watched.status().clients] == ["5", "9"]
-    watch.exchanged(2, "train", exchange(0, 0), {}, {9: "north"})
+    monitor.exchanged(2, "train", exchange(0, 0), {}, {9: "north"})
     (client,) = watched.status().clients
     assert (client.node, client.name, client.failures, client.last_failure) == (
         "9",
@@ -183,10 +183,10 @@ def test_a_site_that_comes_back_under_another_number_stays_one_client(watched: W
 
 
 def test_nodes_that_never_said_who_they_are_do_not_pile_up(watched: Watched) -> None:
-    watched.watch.begin("0af", [])
+    watched.monitor.begin("0af", [])
     for node in range(100):
-        watched.watch.seen([node])
-    watched.watch.asked(1, "train", [99], 1.0)
+        watched.monitor.seen([node])
+    watched.monitor.asked(1, "train", [99], 1.0)
     assert {int(client.node) for client in watched.status().clients} == set(range(99 - MOST_STRANGERS, 100))
 
 
@@ -195,13 +195,13 @@ def test_silence_is_broken_every_ten_seconds_at_most(
 ) -> None:
     passed = 100.0
     monkeypatch.setattr("fedtag.server.state.monitor.time.monotonic", lambda: passed)
-    watched.watch.begin("0af", [])
+    watched.monitor.begin("0af", [])
     watched.clock.advance(5)
     passed += BEAT_SECONDS - 0.1
-    watched.watch.beat()
+    watched.monitor.beat()
     assert watched.status().updated == "2026-05-01T12:00:00Z"
     passed += 0.2
-    watched.watch.beat()
+    watched.monitor.beat()
     assert watched.status().updated == "2026-05-01T12:00:05Z"
 
 
@@ -216,9 +216,9 @@ def test_silence_is_broken_every_ten_seconds_at_most(
     ],
 )
 def test_the_last_word(error: BaseException | None, reason: str | None, watched: Watched) -> None:
-    with contextlib.suppress(BaseException), watched.watch:
-        watched.watch.begin("0af", [row(1, 5.0)])
-        watched.watch.asked(2, "train", [5], 60.0)
+    with contextlib.suppress(BaseException), watched.monitor:
+        watched.monitor.begin("0af", [row(1, 5.0)])
+        watched.monitor.asked(2, "train", [5], 60.0)
         if error is not None:
             raise error
     status = watched.status()
@@ -228,7 +228,7 @@ def test_the_last_word(error: BaseException | None, reason: str | None, watched:
 
 
 def test_a_run_that_never_began_leaves_the_earlier_word(watched: Watched) -> None:
-    with pytest.raises(QuorumError), watched.watch:
+    with pytest.raises(QuorumError), watched.monitor:
         raise QuorumError("x")
     assert list(watched.folder.iterdir()) == []
 
@@ -240,9 +240,9 @@ def test_a_status_that_cannot_be_written_holds_nothing_up(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("fedtag.server.state.monitor.write_status", full)
-    with watched.watch as watch:
-        watch.begin("0af", [])
-        watch.asked(1, "train", [5], 60.0)
+    with watched.monitor as monitor:
+        monitor.begin("0af", [])
+        monitor.asked(1, "train", [5], 60.0)
     assert watched.notes.texts == [
         "the status of the run cannot be written: [Errno 28] No space left on device"
     ]
@@ -299,10 +299,10 @@ def events(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
 
 
 def test_events_for_the_log(watched: Watched, events: list[dict[str, Any]]) -> None:
-    with contextlib.suppress(QuorumError), watched.watch as watch:
-        watch.begin("0af", [])
-        watch.asked(1, "train", [5], 60.0)
-        watch.exchanged(1, "train", exchange(10, 5, 2.5), {}, {5: "north"})
+    with contextlib.suppress(QuorumError), watched.monitor as monitor:
+        monitor.begin("0af", [])
+        monitor.asked(1, "train", [5], 60.0)
+        monitor.exchanged(1, "train", exchange(10, 5, 2.5), {}, {5: "north"})
         raise QuorumError("the patient has gout")
     for event in events:
         del event["time"]

@@ -7,10 +7,10 @@ import torch
 
 from fedtag.common.numerics.scores import tally
 from fedtag.common.wire.records import Letter
-from fedtag.server.exchange.ledger import PooledScores
 from fedtag.server.protocol.state import Agreement, ServerState
 from fedtag.server.state.checkpoint import CheckpointFolder
-from fedtag.server.state.run_state import Standing
+from fedtag.server.state.run_state import RunState
+from fedtag.server.state.scores import PooledScores
 from fedtag.server.tracking.rows import RoundRow
 
 
@@ -30,43 +30,43 @@ def model(value: float) -> dict[str, torch.Tensor]:
 
 
 def test_the_best_model_is_the_first_with_the_best_validation() -> None:
-    standing = Standing()
+    run_state = RunState()
     for number, (val, test) in enumerate([(1, 4), (3, 0), (3, 4), (2, 4)], start=1):
-        standing.consider(number, scores(val, test), model(number))
-    assert (standing.best_round, standing.best_val) == (2, 0.75)
-    assert standing.best["w"].item() == 2
+        run_state.consider(number, scores(val, test), model(number))
+    assert (run_state.best_round, run_state.best_val) == (2, 0.75)
+    assert run_state.best["w"].item() == 2
 
 
 def test_without_validation_nodes_the_newest_model_stands() -> None:
-    standing = Standing()
+    run_state = RunState()
     for number in (1, 2):
-        standing.consider(number, scores(None, number), model(number))
-        assert standing.best_round == number
+        run_state.consider(number, scores(None, number), model(number))
+        assert run_state.best_round == number
 
 
 def test_a_model_that_is_not_releasable_stands_until_one_is() -> None:
-    standing = Standing()
+    run_state = RunState()
     for number, (val, releasable) in enumerate([(4, False), (3, False), (1, True), (2, True), (1, True)], 1):
-        standing.consider(number, scores(val), model(number), releasable=releasable)
-        assert standing.best_round == (number if number < 5 else 4)
-    assert standing.best_val == 0.5
+        run_state.consider(number, scores(val), model(number), releasable=releasable)
+        assert run_state.best_round == (number if number < 5 else 4)
+    assert run_state.best_val == 0.5
 
 
 def test_calibration_bins_are_those_of_the_best_round() -> None:
-    standing = Standing()
+    run_state = RunState()
     for number, (val, test) in enumerate([(1, 4), (3, 1), (2, 4)], start=1):
-        standing.consider(number, scores(val, test), model(number))
+        run_state.consider(number, scores(val, test), model(number))
     for subset, right in (("val", 3), ("test", 1)):
-        filled = [part for part in standing.best_reliability[subset] if part["nodes"]]
-        assert len(standing.best_reliability[subset]) == 15
+        filled = [part for part in run_state.best_reliability[subset] if part["nodes"]]
+        assert len(run_state.best_reliability[subset]) == 15
         assert [(part["nodes"], part["accuracy"]) for part in filled] == [(4, right / 4)]
-    standing = Standing()
-    standing.consider(1, scores(None, 2), model(1))
-    assert standing.best_reliability["val"] == []
+    run_state = RunState()
+    run_state.consider(1, scores(None, 2), model(1))
+    assert run_state.best_reliability["val"] == []
 
 
 def test_only_counts_are_added() -> None:
-    standing = Standing()
+    run_state = RunState()
     for told in (
         {"encoder": 3},
         {"encoder": 4, "llm": True},
@@ -74,8 +74,8 @@ def test_only_counts_are_added() -> None:
         {"encoder": 1.5},
         {"encoder": 10**30},
     ):
-        standing.count_tokens(told)
-    assert standing.tokens == {"encoder": 7}
+        run_state.count_tokens(told)
+    assert run_state.tokens == {"encoder": 7}
 
 
 def row() -> RoundRow:
@@ -83,7 +83,7 @@ def row() -> RoundRow:
 
 
 def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
-    standing = Standing(
+    run_state = RunState(
         step=7,
         round=3,
         agreement=Agreement(("a", "ß"), 4, "features.npy"),
@@ -99,13 +99,13 @@ def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
         letters={"a": (Letter("b", "a", "note", b"\x00sealed"), Letter("c", "a", "note", b"more"))},
     )
     folder = CheckpointFolder(tmp_path, {"digest": "x"})
-    assert Standing.load(folder) is None
-    standing.save(folder)
-    loaded = Standing.load(CheckpointFolder(tmp_path, {"digest": "x"}))
+    assert RunState.load(folder) is None
+    run_state.save(folder)
+    loaded = RunState.load(CheckpointFolder(tmp_path, {"digest": "x"}))
     assert loaded is not None
     back, note = loaded
     assert note is None
-    for name, value in vars(standing).items():
+    for name, value in vars(run_state).items():
         if name not in ("state", "best"):
             assert getattr(back, name) == value, name
     assert back.state is not None
@@ -118,10 +118,10 @@ def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
 
 
 def test_runs_have_identifiers_of_their_own() -> None:
-    assert Standing().run != Standing().run
-    assert Standing().run.isalnum()
+    assert RunState().run != RunState().run
+    assert RunState().run.isalnum()
 
 
 def test_a_standing_without_state_is_not_saved(tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
-        Standing().save(CheckpointFolder(tmp_path, {}))
+        RunState().save(CheckpointFolder(tmp_path, {}))
