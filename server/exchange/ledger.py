@@ -19,40 +19,6 @@ from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow
 SERVER = "server"
 
 
-<<<<<<< HEAD
-@dataclass
-class Traffic:
-    """Bytes on the wire in a round."""
-
-    up: int = 0
-    down: int = 0
-
-
-@dataclass
-class Exchanged:
-    """What came of one exchange: replies and reasons of failure by node, bytes on the wire, seconds, and the releases
-    behind the replies.
-    """
-
-    replies: dict[int, Reply] = field(default_factory=dict)
-    failures: dict[int, str] = field(default_factory=dict)
-    bytes_up: int = 0
-    bytes_down: int = 0
-    seconds: float = 0.0
-    releases: dict[int, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class PooledScores:
-    """The scores of a model over all clients, by the way of scoring that is best on validation."""
-
-    path: str
-    val: Tally
-    test: Tally
-
-
-=======
->>>>>>> wt-d
 def pool_scores(replies: Mapping[str, Reply], paths: Iterable[str]) -> PooledScores | None:
     """Sum the clients' counts for each path and take the path with the best validation accuracy.
 

@@ -23,11 +23,11 @@ class Exchanged:
     """
 
     replies: dict[int, Reply] = field(default_factory=dict)
-    releases: dict[int, str] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
     bytes_up: int = 0
     bytes_down: int = 0
     seconds: float = 0.0
+    releases: dict[int, str] = field(default_factory=dict)
 
 
 class Round:
