@@ -8,15 +8,17 @@ from dataclasses import replace
 import pytest
 import torch
 
-from fedtag.client.condense.condenser import CONDENSERS, Condensed, condense
+from fedtag.client.condense.condenser import condense
 from fedtag.client.condense.synthetic.leak import leak
+from fedtag.common.condensers.spec import CONDENSERS
 from fedtag.common.errors import ConfigError
 from fedtag.common.graph import Graph
-from fedtag.common.settings.combinations import COPYING_CONDENSERS
 from fedtag.common.settings.sections import CondenserConfig
+from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.synthetic.labels import class_counts
 
 Graphs = Callable[..., Graph]
+ONCE = [name for name in CONDENSERS.names if not CONDENSERS.get(name).every_round]
 LEARNED = ["gcond", "gcond-x", "doscond", "sfgc"]
 
 
@@ -31,7 +33,7 @@ def equal(one: Condensed, other: Condensed) -> bool:
     )
 
 
-@pytest.fixture(params=CONDENSERS)
+@pytest.fixture(params=ONCE)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -89,7 +91,7 @@ def test_copies_are_named_and_nothing_else_is_copied(
 ) -> None:
     graph = graph_of()
     found = condense(name, graph, 6, quick, generator())
-    assert found.copies == (name in COPYING_CONDENSERS)
+    assert found.copies == CONDENSERS.get(name).copies
     assert leak(found.x, graph.x).copied == (1.0 if found.copies else 0.0)
 
 
