@@ -21,6 +21,7 @@ class PartSpec(Spec):
         excluded: settings with which it makes no sense.
         switch: a setting of the part whose value `off` leaves the part out, and any other switches it on, so that it
             need not be named in `parts`; empty where only the name does.
+        released_with: as of a method.
         client, server: import strings of functions that take a method's side and the settings of the run, and return
             what stands around it, with the same interface.
         report: import string of what makes its sections of the report, a `Sections`; empty without any.
@@ -29,6 +30,7 @@ class PartSpec(Spec):
     records: tuple[Record, ...] = ()
     excluded: tuple[Exclusion, ...] = ()
     switch: str = ""
+    released_with: tuple[str, ...] = ()
     client: str
     server: str
     report: str = ""

@@ -137,7 +137,7 @@ def check_phases(phases: Iterable[Phase], settings: RunConfig) -> None:
         "privacy.secure-aggregation": (privacy.secure_aggregation, False),
         "privacy.dp.mode": (privacy.dp.mode, "off"),
     }
-    reasons = {
+    reasons: dict[str, tuple[str, Mapping[str, tuple[object, object]]]] = {
         "sum": ("sums over nodes, of which the method takes quotients", summed),
         "each": ("what each client sends, singly", single),
     }

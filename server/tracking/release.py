@@ -72,7 +72,8 @@ def released_settings(config: RunConfig) -> dict[str, Any]:
     own = [spec.name for spec in deciding if spec.settings is not None]
     parts = ["parts"] if config.parts else []
     flat = config.to_flat()
-    shared = nested({key: flat[key] for key in config.spec.released_with})
+    keys = [*config.spec.released_with, *(key for part in config.part_specs for key in part.released_with)]
+    shared = nested({key: flat[key] for key in keys})
     return {**{name: tables[name] for name in (*SHARED, *parts, *own)}, **shared}
 
 

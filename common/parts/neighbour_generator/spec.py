@@ -65,6 +65,7 @@ SPEC = PartSpec(
         Exclusion("methods that read texts", _texts),
         Exclusion("backbones that read no neighbours", _unread),
     ),
+    released_with=("train.inductive",),
     client="fedtag.client.parts.neighbour_generator.method:around",
     server="fedtag.server.parts.neighbour_generator:around",
 )

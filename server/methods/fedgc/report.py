@@ -179,9 +179,13 @@ def _graph_sentence(graph: GraphFigures) -> str:
 def _class_table(view: CondensationView) -> Table:
     """The nodes of each class, and of all."""
     lines = [(one.name, one.condensed, one.trained, one.pseudo) for one in view.classes]
-    columns = [[line[place] for line in lines if line[place] is not None] for place in (1, 2, 3)]
+    columns = [
+        [value for value in column if value is not None]
+        for column in zip(*((line[1], line[2], line[3]) for line in lines), strict=True)
+    ]
     sums = [sum(column) if column else None for column in columns]
-    rows = [(str(name), *map(count, values)) for name, *values in [*lines, ("all", *sums)]]
+    told = [(line[0], line[1:]) for line in lines] + [("all", tuple(sums))]
+    rows = [(str(name), *(count(value) for value in values)) for name, values in told]
     together = "" if view.real_nodes is None else f"; together they have {count(view.real_nodes)} nodes"
     return Table(
         ("Class",),

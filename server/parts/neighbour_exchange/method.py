@@ -75,7 +75,7 @@ class Exchanging(ServerPart):
         if not self.owns(phase):
             return super().instruct(state, phase, client, context)
         own = None if state is None else self.own(state)
-        if own is None or client not in own.values[PARTS]:
+        if own is None or client is None or client not in own.values[PARTS]:
             return Content()
         return Content({BYTES: own.tensors[client]}, {PARTS: own.values[PARTS][client]})
 
