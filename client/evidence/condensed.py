@@ -19,6 +19,9 @@ from fedtag.client.site.whole_file import write_whole
 from fedtag.common.errors import RunError
 from fedtag.common.graph import Adjacency
 
+CORE_FOLDER = "core"
+"""In the folder of evidence, that of the condensed nodes of the last rounds."""
+
 SEPARATOR = "\n\n"
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -14,12 +14,13 @@ from fedtag.client.attacks.targets import Target
 from fedtag.client.condense.examples import training_examples
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
+from fedtag.client.methods.side import Sites
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
 from fedtag.client.train.optimisation import Training, local_epochs, optimise, optimiser, scheduled_rate
 from fedtag.client.train.scoring import score_tensors
 from fedtag.client.train.statistics import client_statistics, validation_accuracy
 from fedtag.common.config import RunConfig
-from fedtag.common.errors import ProtocolError
+from fedtag.common.errors import ConfigError, ProtocolError
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.parameters import (
     Parameters,
@@ -44,53 +45,7 @@ LOCAL = "local"
 """Scores of the model that local training has just led to."""
 
 Handler = Callable[[SiteData, RunContext[Any]], Content]
-Sites = Sequence[tuple[SiteData, RunContext[Any]]]
-"""Data of sites, each with a context without an exchange."""
 Logits = Float[Tensor, "nodes classes"]
-
-
-class ClientSide(Protocol):
-    """The client's side of a method, with or without parts around it: a plain object without memory.
-
-    What must last from one exchange to the next goes through `context.memory`.
-    """
-
-    def respond(self, data: SiteData, context: RunContext[Any]) -> Content:
-        """Carry out the exchange and return the contribution."""
-        ...
-
-    def predict(
-        self, released: ReleasedModel, data: SiteData, context: RunContext[Any], evidence: bool = False
-    ) -> Prediction:
-        """What a released model says of every node of the site, with evidence if asked for and the method has any.
-
-        Nothing is written but the cache of encoded texts.
-        """
-        ...
-
-    def check(self, data: SiteData, config: RunConfig) -> None:
-        """Raise ConfigError where the method makes no sense on a site's data, of which it reads little."""
-        ...
-
-    def audited_path(self, path: str) -> str:
-        """The way of scoring by which others can ask a released model that validation chose by `path`."""
-        ...
-
-    def targets(
-        self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
-    ) -> Sequence[Target]:
-        """Every way to ask what was released beside the model, for a privacy audit.
-
-        Args:
-            tensors: what was released, or could have been after a round.
-            known: what was released with it in the end; it is attacked where it is among the tensors.
-            sites: in the order of the population.
-            people: the audited nodes.
-
-        Raises:
-            DataError: what a site has kept is of another folder.
-        """
-        ...
 
 
 class ClientMethod(Generic[S]):
@@ -282,3 +237,11 @@ class ClientMethod(Generic[S]):
     ) -> Sequence[Target]:
         """Nothing is released beside the model."""
         return ()
+
+    def trained_on(self, tensors: Mapping[str, Tensor], config: RunConfig, classes: int) -> nn.Module:
+        raise ConfigError(f"method {config.method} releases nothing that can be trained on")
+
+    def fits(
+        self, model: nn.Module, tensors: Mapping[str, Tensor], data: SiteData, context: RunContext[Any]
+    ) -> Iterator[tuple[str, Tensor]]:
+        yield from ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from fedtag.client.methods.base import ClientSide
+from fedtag.client.methods.side import ClientSide
 from fedtag.common.config import RunConfig
 from fedtag.common.methods.spec import METHODS
 from fedtag.common.parts.spec import PARTS

@@ -11,7 +11,7 @@ from fedtag.client.context.messages import Messages
 from fedtag.client.context.progress import Report
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.methods.base import ClientSide
+from fedtag.client.methods.side import ClientSide
 from fedtag.client.run.guard import Guard
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data

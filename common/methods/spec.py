@@ -83,6 +83,7 @@ class MethodSpec(Spec):
         report: import string of what makes its sections of the report, a `Sections`; empty without any.
         artefact: import string of how what it releases beside a model is written and read, an `Artefact`; empty where
             it releases a model alone, or nothing.
+        evidence: import string of what can be asked of the evidence that its clients keep; empty without any.
     """
 
     traits: Traits = Traits()
@@ -96,6 +97,7 @@ class MethodSpec(Spec):
     server: str
     report: str = ""
     artefact: str = ""
+    evidence: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

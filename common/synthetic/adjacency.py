@@ -13,7 +13,7 @@ INITIAL_LOGIT = -2.0
 
 
 class LinkNetwork(nn.Module):
-    """A'_ij = σ((f(x_i, x_j) + f(x_j, x_i)) / 2) with a perceptron f, and A'_ii = 0 (GCond, Jin et al., 2022, Eq. 8).
+    """A'_ij = σ((f(x_i, x_j) + f(x_j, x_i)) / 2) with a perceptron f, and A'_ii = 0 (Jin et al., 2022, Eq. 8).
 
     The condensed graph is small, so that its links are a dense matrix. The first layer of f is split between the
     two nodes of a pair, W [x_i, x_j] = U x_i + V x_j, so that no pair of features is ever put together.

@@ -25,7 +25,7 @@ def class_counts(labelled: Int[Tensor, " classes"], size: int) -> Int[Tensor, " 
     """How many condensed nodes each class gets: the shares of the labelled nodes, by largest remainder.
 
     They sum to max(size, classes present), and every present class gets at least one; none without a labelled
-    node. (GCond gives the last class what is left, which is negative on small clients.)
+    node. (Jin et al., 2022, give the last class what is left, which is negative on small clients.)
 
     Args:
         labelled: training nodes of each class.

@@ -20,7 +20,7 @@ def gradient_distance(
     distance: Distance,
     shares: Float[Tensor, " classes"],
 ) -> Float[Tensor, ""]:
-    """Σ_c share_c Σ_W D(G_c, G'_c) over the classes and the weights of a model (GCond, Jin et al., 2022, Eq. 4 and 7).
+    """Σ_c share_c Σ_W D(G_c, G'_c) over the classes and the weights of a model (Jin et al., 2022, Eq. 4 and 7).
 
     - `cosine`: Σ over the columns of a matrix, one a unit of its layer's output, of 1 − cos; biases, which have
       no columns, do not count.

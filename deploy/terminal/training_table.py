@@ -14,10 +14,10 @@ from fedtag.server.state.progress import percentage
 
 def show_trained(trained: TrainedOn, out: Path | None) -> None:
     """A few lines for a person: the graph, the model, its accuracies, where it lies."""
-    console, card, graph = results(), trained.release.card, trained.release.graph
+    console, about = results(), trained.release.about
     say(
         console,
-        f"graph     {graph.num_nodes} nodes, rounds of condensation: {card.rounds}, ratio {card.ratio:g}",
+        f"graph     {trained.release.digest[:12]}, taken after round {about.round}, ratio {about.config.ratio:g}",
     )
     say(console, f"model     {trained.config.model.backbone}, {fingerprint(trained.parameters)[:12]}")
     if trained.accuracies:

@@ -9,36 +9,20 @@ from pathlib import Path
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.text_graph import SPLIT_NAMES, TextGraph
 from fedtag.client.evidence.completeness import completeness_violations
+from fedtag.client.evidence.keeper import Budgets, budgets_of
 from fedtag.client.evidence.measured import FILE, MeasuredSite, read_measured
 from fedtag.client.evidence.packs import EvidencePack, available_rounds, latest, read_packs
 from fedtag.client.evidence.page import write_page
-from fedtag.client.evidence.verification import CHUNK_BUDGET, HOP_BUDGETS, Verification, verify
+from fedtag.client.evidence.verification import Verification, verify
 from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import ConfigError, RunError
-from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.runs.settings import read_settings
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
 
 EVIDENCE = "evidence"
 CACHE = "cache"
-
-
-@dataclass(frozen=True)
-class Budgets:
-    """How much evidence a node may have: neighbours at hop 0, 1, 2 and chunks."""
-
-    hops: tuple[int, ...] = HOP_BUDGETS
-    chunks: int = CHUNK_BUDGET
-
-    @classmethod
-    def of(cls, config: RunConfig) -> Budgets:
-        """Those of a run; the defaults where its method has none."""
-        for own in config.tables.values():
-            if isinstance(own, DanceConfig):
-                return cls((1, own.one_hop_budget, own.two_hop_budget), own.chunk_budget)
-        return cls()
 
 
 @dataclass(frozen=True)
@@ -71,7 +55,7 @@ def audit_run(path: Path, client: str | None, round_number: int | None) -> list[
     """
     directory = RunDirectory.open(path)
     config = RunConfig.from_flat(flatten(directory.read_config()))
-    budgets = Budgets.of(config)
+    budgets = budgets_of(config)
     sites = sorted(
         folder.parent for folder in (path / SITES).glob(f"*/{EVIDENCE}") if available_rounds(folder)
     )
@@ -156,7 +140,7 @@ def audit(
         raise ConfigError(
             f"--client chooses within a run directory, and {path} is none; name the site's folder"
         )
-    budgets = Budgets.of(RunConfig.from_flat(read_settings(settings))) if settings else Budgets()
+    budgets = budgets_of(RunConfig.from_flat(read_settings(settings))) if settings else Budgets()
     site = Site(name_of(path), data or path, path, path / CACHE)
     return [audit_site(site, round_number, budgets)]
 

@@ -13,15 +13,16 @@ import numpy as np
 
 from fedtag.audits.evidence import Audited
 from fedtag.client.evidence.churn import Change, by_margin, changes, churn
+from fedtag.client.evidence.condensed import CORE_FOLDER
 from fedtag.client.evidence.faithfulness import CONFIDENCE, RESAMPLES, faithfulness_report, pooled
+from fedtag.client.evidence.keeper import EvidenceKeeper, Measured, keeper_of
 from fedtag.client.evidence.measured import FILE, SCHEMA, MeasuredSite, write_measured
 from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_packs
-from fedtag.client.methods.dance.keeping import CORE_FOLDER
-from fedtag.client.methods.dance.measurement import Measured, chosen_targets, measure, node_faithfulness
 from fedtag.client.prediction.outcome import ReleasedModel
 from fedtag.client.run.opened_site import OpenedSite, opened_site
 from fedtag.client.site.site import Site
 from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.methods.spec import METHODS
 from fedtag.common.randomness import derive_seed
 from fedtag.runs.prediction import check_fit
 from fedtag.runs.progress import Progress
@@ -30,7 +31,6 @@ from fedtag.server.tracking.durable_files import write_atomically
 from fedtag.server.tracking.release import Release, read_release
 from fedtag.server.tracking.run_directory import RunDirectory, is_run
 
-METHOD = "dance"
 REPORT = "report.html"
 
 Compared = tuple[tuple[int, int, list[Change]], ...]
@@ -100,10 +100,7 @@ def measure_audited(
         )
     source = model or path
     release = read_release(RunDirectory.open_release(source))
-    if release.config.method != METHOD:
-        raise ConfigError(
-            f"{source} holds a model of {release.config.method}, which selects no texts: measure a run of {METHOD}"
-        )
+    keeper_for(release, source)
     for site in audited:
         if {pack.model for pack in site.packs} != {release.card.fingerprint}:
             raise RunError(
@@ -115,6 +112,21 @@ def measure_audited(
     together = write_measures(release, found, whole)
     title = f"{len(found)} sites" if len(found) > 1 else found[0].site.name
     return Faithfulness(title, together, (whole or found[0].site.workspace) / FILE)
+
+
+def keeper_for(release: Release, source: Path) -> EvidenceKeeper:
+    """What can be asked of the evidence of a released model.
+
+    Raises:
+        ConfigError: its method selects no texts.
+    """
+    keeper = keeper_of(release.config.spec)
+    if keeper is None:
+        others = ", ".join(name for name, one in METHODS.usable().items() if one.evidence)
+        raise ConfigError(
+            f"{source} holds a model of {release.config.method}, which selects no texts: measure a run of {others}"
+        )
+    return keeper
 
 
 def measure_sites(
@@ -132,14 +144,15 @@ def measure_sites(
         RunError: no site has a labelled test node.
         ConfigError: a site has no texts to mask.
     """
-    card = release.card
+    card, keeper = release.card, keeper_of(release.config.spec)
+    assert keeper is not None
     released = ReleasedModel(release.parameters, card.round, card.scoring)
     seed = release.config.seed
     prepared = []
     for site in sites:
         session = opened_site(site, release.config, progress.work(site.name), card.classes)
         check_fit(session, card.features, card.dimension)
-        chosen = chosen_targets(session.data, targets, seed)
+        chosen = keeper.targets(session.data, targets, seed)
         if chosen:
             # A file that cannot be read is found before the long work, not after it.
             prepared.append((session, chosen, *_changes(site.evidence, card.round)))
@@ -149,7 +162,7 @@ def measure_sites(
         )
     found = []
     for session, chosen, scored, core in prepared:
-        measured = measure(released, chosen, seed, session.data, session.context)
+        measured = keeper.measure(released, chosen, seed, session.data, session.context)
         margins = dict(zip(session.data.text_graph.node_ids, measured.margins.tolist(), strict=True))
         found.append(SiteMeasure(session.site, session, measured, SiteChanges(scored, core, margins)))
     return found
@@ -161,8 +174,10 @@ def write_measures(release: Release, found: Sequence[SiteMeasure], run: Path | N
     Returns:
         the numbers of all sites together: counts, means and intervals only.
     """
+    keeper = keeper_of(release.config.spec)
+    assert keeper is not None
     for one in found:
-        nodes = node_faithfulness(one.measured, one.session.data.text_graph.node_ids)
+        nodes = keeper.by_node(one.measured, one.session.data.text_graph.node_ids)
         summary = summarised(release, [one])
         write_measured(one.site.workspace / FILE, MeasuredSite(release.card.fingerprint, summary, nodes))
     together = summarised(release, found)

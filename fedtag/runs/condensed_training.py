@@ -1,4 +1,4 @@
-"""Training on a released condensed graph, for whoever has got it, and what a folder of its own says of the model."""
+"""Training on what was released beside a model, for whoever has got it, and what a folder says of that."""
 
 from __future__ import annotations
 
@@ -7,26 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
+from torch import Tensor, nn
 
-from fedtag.client.methods.fedgc.preparation import Prepared, prepared_by
-from fedtag.client.methods.fedgc.tuning import fine_tune
+from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import OpenedSite, opened_site
 from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
 from fedtag.client.train.scoring import subset_tallies
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig, flatten
-from fedtag.common.errors import DataError
-from fedtag.common.methods.fedgc.names import CONDENSED, TUNED
-from fedtag.common.methods.fedgc.settings import FedGCConfig
-from fedtag.common.methods.fedgc.student import student
-from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.errors import DataError, RunError
 from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
 from fedtag.runs.prediction import check_fit
 from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import check_device
-from fedtag.server.methods.fedgc.release import CondensedRelease, read_condensed
+from fedtag.server.methods.assembly import method_of as server_method_of
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.tracking.artefact import Beside, artefact_at
 from fedtag.server.tracking.release import card_digest, released_settings
 from fedtag.server.tracking.run_directory import RunDirectory, require_free
 
@@ -51,7 +48,7 @@ class TrainedOn:
             None where there are none.
     """
 
-    release: CondensedRelease
+    release: Beside
     config: RunConfig
     parameters: Parameters
     accuracies: Accuracies
@@ -87,19 +84,10 @@ def train_on(
     if out is not None:
         require_free(out)
     check_device(device)
-    release = read_condensed(path)
-    settings = {**flatten(release.config.to_nested()), "model.backbone": backbone, "seed": seed}
+    release = _released(path)
+    settings = {**flatten(release.about.config.to_nested()), "model.backbone": backbone, "seed": seed}
     config = RunConfig.from_flat(settings)
-    classes, fedgc = len(release.card.classes), config.own(FedGCConfig)
-    model = student(
-        release.graph,
-        config.model,
-        classes,
-        fedgc.model_steps,
-        fedgc.model_rate,
-        fedgc.weight_decay,
-        seed,
-    )
+    model = method_of(config).trained_on(release.tensors, config, len(release.about.classes))
     parameters = parameters_of(model)
     accuracies = {} if folder is None else _scored(release, config, model, folder, device, cache, progress)
     trained = TrainedOn(release, config, parameters, accuracies)
@@ -108,52 +96,62 @@ def train_on(
     return trained
 
 
+def _released(path: Path) -> Beside:
+    kind = artefact_at(path)
+    if kind is None:
+        raise RunError(
+            f"{path} holds nothing that a model can be trained on: name the file that a run released beside its model, "
+            "or its run directory"
+        )
+    return kind.read(path)
+
+
 def _scored(
-    release: CondensedRelease,
+    release: Beside,
     config: RunConfig,
-    model: NodeClassifier,
+    model: nn.Module,
     folder: Path,
     device: str,
     cache: Path | None,
     progress: Progress,
 ) -> Accuracies:
     """Accuracies of the model on a folder, as it is and after it was fitted to the folder's training nodes."""
-    card, called = release.card, name_of(folder)
+    about, called = release.about, name_of(folder)
     with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace:
         site = Site(called, folder, Path(workspace), cache or cache_folder(), device)
-        session = opened_site(site, config, progress.work(called), card.classes)
-        check_fit(session, card.features, card.dimension)
+        session = opened_site(site, config, progress.work(called), about.classes)
+        check_fit(session, about.features, about.dimension)
         with limited_threads(session.data.graph.x.numel()):
-            ready = prepared_by(release.teacher, session.data, session.context)
-            if ready.x.shape[1] != card.dimension:
+            width = session.data.graph.x.shape[1]
+            if width != about.dimension:
                 raise DataError(
-                    f"{folder}: features have {ready.x.shape[1]} numbers a node, but those of the condensed graph "
-                    f"{card.dimension}; use the features or the encoder that the federation used."
+                    f"{folder}: features have {width} numbers a node, but those of the condensed graph "
+                    f"{about.dimension}; use the features or the encoder that the federation used."
                 )
-            model = model.to(session.data.device)
-            found = {AS_TRAINED: _accuracies(session, model, ready)}
-            if config.own(FedGCConfig).fine_tune_steps and session.data.sizes["train_nodes"]:
-                fine_tune(model, ready, ROUND, session.data, session.context)
-                found[FITTED] = _accuracies(session, model, ready)
-            return found
+            said = method_of(config).fits(
+                model.to(session.data.device), release.tensors, session.data, session.context
+            )
+            return {
+                when: _accuracies(session, logits)
+                for when, (_, logits) in zip((AS_TRAINED, FITTED), said, strict=False)
+            }
 
 
-@torch.no_grad()
-def _accuracies(session: OpenedSite, model: NodeClassifier, ready: Prepared) -> dict[str, float | None]:
-    tallies = subset_tallies(model(ready.x, session.data.adjacency), session.data.graph)
+def _accuracies(session: OpenedSite, logits: Tensor) -> dict[str, float | None]:
+    tallies = subset_tallies(logits, session.data.graph)
     return {subset: tally.accuracy for subset, tally in tallies.items()}
 
 
 def _write(trained: TrainedOn, out: Path) -> None:
     """Write model.safetensors and model.json in a new folder."""
-    card = trained.release.card
+    about, config = trained.release.about, trained.config
     entries = {
         "round": ROUND,
         "fingerprint": fingerprint(trained.parameters),
-        "classes": list(card.classes),
-        "dimension": card.dimension,
-        "features": card.features,
-        "scoring": TUNED if trained.config.own(FedGCConfig).fine_tune_steps else CONDENSED,
-        **released_settings(trained.config),
+        "classes": list(about.classes),
+        "dimension": about.dimension,
+        "features": about.features,
+        "scoring": server_method_of(config).scoring_paths(ServerContext(config))[0],
+        **released_settings(config),
     }
     RunDirectory(out).write_model(trained.parameters, {**entries, "digest": card_digest(entries)})

@@ -12,10 +12,9 @@ from fedtag.audits.evidence import EVIDENCE
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
-from fedtag.client.evidence.condensed import chunk_texts, condensed_graph, read_links
+from fedtag.client.evidence.condensed import CORE_FOLDER, chunk_texts, condensed_graph, read_links
 from fedtag.client.evidence.narration import summary_request
 from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_packs
-from fedtag.client.methods.dance.keeping import CORE_FOLDER
 from fedtag.client.run.simulated import cache_folder
 from fedtag.client.text.language_model import LanguageModel
 from fedtag.client.text.summaries import SummaryCache, summarise

@@ -105,8 +105,8 @@ def predict(
     if scoring == OWN or own is not None:
         # Whoever has no architecture of its own predicts by that of all.
         scoring = SHARED if own is None else OWN
-    if workspace is not None and (config.method != "fedgc" or exchange_settings(config).mode == "off"):
-        raise ConfigError("--workspace is for models of fedgc with an exchange of features: leave it out")
+    if workspace is not None and exchange_settings(config).mode == "off":
+        raise ConfigError("--workspace is for models of runs with an exchange of features: leave it out")
     called = name if name is not None else name_of(folder)
     with tempfile.TemporaryDirectory(prefix="fedtag-") as made:
         site = Site(called, folder, Path(made), cache or cache_folder(), device)
@@ -135,7 +135,7 @@ def read_architecture(file: Path, paths: Sequence[str]) -> Architecture:
     """
     if OWN not in paths:
         raise ConfigError(
-            "--architecture is for models of da_dfgas whose sites have architectures of their own: leave it out"
+            "--architecture is for models whose sites have architectures of their own: leave it out"
         )
     try:
         return Architecture.from_json(json.loads(file.read_text(encoding="utf-8")))

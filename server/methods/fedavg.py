@@ -1,4 +1,4 @@
-"""FedAvg and FedProx on the server: the combined update moves the global model, as in every method's base."""
+"""FedAvg on the server: the combined update moves the global model, as in every method's base."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisation of updates by the local work behind them (FedNova, Wang et al., 2020; DA-DFGAS, Eq. 13)."""
+"""Normalisation of updates by the local work behind them (FedNova, Wang et al., 2020; Liu et al., Eq. 13)."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def client_weights(
 
     Args:
         kind: `samples` (in proportion to training nodes, McMahan et al., 2017), `uniform`, or
-            `distribution-aware` (DA-DFGAS, Eq. 5-10).
+            `distribution-aware` (Liu et al., Distribution-Aware Attentive Aggregation, Eq. 5-10).
         train_nodes: training nodes of each contributing client, at least 0.
         statistics: by client; those of clients that do not contribute are not looked at.
         scaling: τ of distribution-aware weights, above 0.
@@ -92,7 +92,7 @@ def client_weights(
 def assessments(
     train_nodes: Mapping[str, int], statistics: Mapping[str, ClientStatistics], scaling: float = 1.0
 ) -> dict[str, Assessment]:
-    """What Eq. 5-9 of DA-DFGAS say of each client that has both a training node and statistics.
+    """What Eq. 5-9 of Liu et al. say of each client that has both a training node and statistics.
 
     W_i = attention_i · max(ACC_i, 0.01); P_global = Σ n_i W_i P_i / Σ n_j W_j; Sim_i = 1 / (1 + τ KL(P_i ‖
     P_global)). The paper's |S_i| is taken as the number of training nodes. Sums are rounded once, at their end,

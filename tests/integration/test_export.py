@@ -16,9 +16,8 @@ from typer.testing import CliRunner
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.text_graph import NONE, TRAIN
 from fedtag.client.data.writing import write_folder
-from fedtag.client.evidence.condensed import links_file, read_links
+from fedtag.client.evidence.condensed import CORE_FOLDER, links_file, read_links
 from fedtag.client.evidence.packs import available_rounds, read_packs
-from fedtag.client.methods.dance.keeping import CORE_FOLDER
 from fedtag.deploy.cli import app
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
+from fedtag.client.evidence.condensed import CORE_FOLDER
 from fedtag.client.evidence.faithfulness import EVIDENCE, RANDOM, faithfulness_report
 from fedtag.client.evidence.measured import read_measured
 from fedtag.client.evidence.packs import available_rounds, read_packs
 from fedtag.client.methods.dance.condensation import chosen_views, forward
-from fedtag.client.methods.dance.keeping import CORE_FOLDER
 from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
 from fedtag.client.methods.dance.masking import MaskedTexts, evidence_path, reach_of
 from fedtag.client.methods.dance.measurement import chosen_targets, measure

@@ -31,11 +31,18 @@ WRITTEN = {
     "neighbour-exchange": (),
 }
 # Ordinary words: only a text that is nothing but one of them is a name.
-WORDS = {"centralised", "coarsening", "herding", "isolated", "random"}
+WORDS = {"centralised", "coarsening", "herding", "isolated"}
+# Partitions and rankings of evidence are called so as well.
+SHARED = {"random"}
 # Rooms that are not called as what they hold.
 ROOMS = {
     "fedprox": ("common/methods/fedavg.py",),
     "dance": ("common/condensers/dance_core/", "client/condense/core/"),
+    # The condenser that a method has by default.
+    "gcond": ("common/methods/fedc4/spec.py",),
+    "gcond-x": ("common/methods/fedc4/spec.py",),
+    # Settings of earlier releases, which are refused with their new names.
+    "fedgc": ("common/parts/neighbour_exchange/spec.py",),
 }
 
 
@@ -119,7 +126,7 @@ def foreign(name: str, source: str) -> list[str]:
     ]
 
 
-NAMES = sorted({*METHODS.names, *PRESETS.names, *PARTS.names, *CONDENSERS.names})
+NAMES = sorted({*METHODS.names, *PRESETS.names, *PARTS.names, *CONDENSERS.names} - SHARED)
 
 
 @pytest.mark.parametrize("name", NAMES)

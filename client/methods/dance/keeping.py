@@ -7,7 +7,7 @@ from torch import Tensor
 
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.evidence.condensed import links_file, write_links
+from fedtag.client.evidence.condensed import CORE_FOLDER, links_file, write_links
 from fedtag.client.evidence.narration import TokenLedger
 from fedtag.client.evidence.packs import EvidencePack, available_rounds, write_packs
 from fedtag.client.methods.dance.condensation import chosen_views, forward
@@ -22,7 +22,6 @@ from fedtag.common.models.parameters import fingerprint
 
 Context = RunContext[DanceConfig]
 
-CORE_FOLDER = "core"
 KEPT_CORE_ROUNDS = 5
 
 

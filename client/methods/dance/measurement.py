@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.evidence.faithfulness import EVIDENCE, RANDOM, SELECTED, Outcomes, Readings, pooled
+from fedtag.client.evidence.keeper import Measured
 from fedtag.client.evidence.measured import NodeFaithfulness
 from fedtag.client.evidence.packs import NodeId
 from fedtag.client.methods.dance.condensation import chosen_views, forward
@@ -38,27 +38,6 @@ Context = RunContext[DanceConfig]
 
 TARGETS_PER_BLOCK = 128
 ACTIONS: tuple[Action, ...] = get_args(Action)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What was measured at one site.
-
-    Args:
-        targets: positions of the measured nodes.
-        outcomes: with the model as it is.
-        without_bypass: with the bypass views at zero under every condition; None if the model has none.
-        sizes: by name, one number a target: selected and available nodes, chunks, tokens.
-        guarantees: of all nodes, see `guarantees`.
-        margins: top-B margin of every node's chunk scores.
-    """
-
-    targets: tuple[int, ...]
-    outcomes: Outcomes
-    without_bypass: Outcomes | None
-    sizes: Mapping[str, NDArray[np.int64]]
-    guarantees: dict[str, Any]
-    margins: NDArray[np.float64]
 
 
 def chosen_targets(data: SiteData, count: int, seed: int) -> tuple[int, ...]:

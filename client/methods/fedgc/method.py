@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from fedtag.client.attacks.population import Population
@@ -15,12 +15,15 @@ from fedtag.client.attacks.targets import Target
 from fedtag.client.condense.synthetic.sampling import ClassSampler
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.methods.base import ClientMethod, Handler, Sites
+from fedtag.client.methods.base import ClientMethod, Handler
 from fedtag.client.methods.fedgc.class_sums import feature_sums, gradient_sums, told_counts
 from fedtag.client.methods.fedgc.preparation import Prepared, prepared, prepared_by
+from fedtag.client.methods.fedgc.targets import GRAPH as GRAPH_TENSORS
 from fedtag.client.methods.fedgc.targets import asked_of
 from fedtag.client.methods.fedgc.tuning import fine_tune
+from fedtag.client.methods.side import Sites
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
+from fedtag.common.config import RunConfig
 from fedtag.common.methods.fedgc.model import initial_teacher
 from fedtag.common.methods.fedgc.names import (
     CONDENSE_PHASE,
@@ -41,13 +44,18 @@ from fedtag.common.methods.fedgc.names import (
 )
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.stages import teaches
+from fedtag.common.methods.fedgc.student import student
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import Parameters, load_parameters
+from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.synthetic.gradients import initial_weights, logits
 from fedtag.common.wire.records import Content, prefixed
 
 Context = RunContext[FedGCConfig]
+
+FIRST_ROUND = 1
+"""A model of a condensed graph comes of no rounds; it is fitted as if it came of one."""
 
 
 class FedGC(ClientMethod[FedGCConfig]):
@@ -119,6 +127,24 @@ class FedGC(ClientMethod[FedGCConfig]):
         self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
     ) -> Sequence[Target]:
         return asked_of(tensors, known, sites, people)
+
+    def trained_on(self, tensors: Mapping[str, Tensor], config: RunConfig, classes: int) -> NodeClassifier:
+        own = config.own(FedGCConfig)
+        condensed = Condensed.from_tensors(Content(tensors).section(GRAPH_TENSORS), copies=False)
+        steps, rate = own.model_steps, own.model_rate
+        return student(condensed, config.model, classes, steps, rate, own.weight_decay, config.seed)
+
+    def fits(
+        self, model: nn.Module, tensors: Mapping[str, Tensor], data: SiteData, context: Context
+    ) -> Iterator[tuple[str, Tensor]]:
+        classifier = cast(NodeClassifier, model)
+        ready = prepared_by(Content(tensors).section(TEACHER), data, context)
+        with torch.no_grad():
+            yield CONDENSED, classifier(ready.x, data.adjacency)
+        if context.settings.fine_tune_steps and data.sizes["train_nodes"]:
+            fine_tune(classifier, ready, FIRST_ROUND, data, context)
+            with torch.no_grad():
+                yield TUNED, classifier(ready.x, data.adjacency)
 
     def student(self, data: SiteData, context: Context) -> NodeClassifier:
         """The run's backbone, which is trained on the condensed graph."""

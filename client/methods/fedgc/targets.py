@@ -9,8 +9,8 @@ from torch import Tensor
 
 from fedtag.client.attacks.population import Population
 from fedtag.client.attacks.targets import Target, released, trained_on_condensed
-from fedtag.client.methods.base import Sites
 from fedtag.client.methods.fedgc.preparation import Prepared, kept_preparation, teacher_with
+from fedtag.client.methods.side import Sites
 from fedtag.common.errors import DataError
 from fedtag.common.methods.fedgc.names import TEACHER
 from fedtag.common.synthetic.condensed import Condensed

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedtag.client.attacks.population import Population
 from fedtag.client.attacks.targets import Target
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.methods.base import ClientSide, Sites
+from fedtag.client.methods.side import ClientSide, Sites
 from fedtag.client.parts.neighbour_exchange.bundles import refuse_directed
 from fedtag.client.parts.neighbour_exchange.exchange import NAME, alone, take_part
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel
@@ -65,6 +65,14 @@ class Exchanging:
         """With the features that the sites keep, as far as they are at hand."""
         asked = [(with_kept(data, context), context) for data, context in sites]
         return self.method.targets(tensors, known, asked, people)
+
+    def trained_on(self, tensors: Mapping[str, Tensor], config: RunConfig, classes: int) -> nn.Module:
+        return self.method.trained_on(tensors, config, classes)
+
+    def fits(
+        self, model: nn.Module, tensors: Mapping[str, Tensor], data: SiteData, context: Context
+    ) -> Iterator[tuple[str, Tensor]]:
+        return self.method.fits(model, tensors, exchanged(data, context), context)
 
 
 def with_kept(data: SiteData, context: Context) -> SiteData:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedtag.client.attacks.population import Population
 from fedtag.client.attacks.targets import Target
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.methods.base import ClientSide, Sites
+from fedtag.client.methods.side import ClientSide, Sites
 from fedtag.client.parts.neighbour_generator.training import (
     fresh_generator,
     generator_of_its_own,
@@ -66,6 +66,14 @@ class Mending:
         self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
     ) -> Sequence[Target]:
         return self.method.targets(tensors, known, sites, people)
+
+    def trained_on(self, tensors: Mapping[str, Tensor], config: RunConfig, classes: int) -> nn.Module:
+        return self.method.trained_on(tensors, config, classes)
+
+    def fits(
+        self, model: nn.Module, tensors: Mapping[str, Tensor], data: SiteData, context: Context
+    ) -> Iterator[tuple[str, Tensor]]:
+        return self.method.fits(model, tensors, data, context)
 
     def _generate(self, data: SiteData, context: Context) -> Content:
         received = context.content.section("model")

@@ -32,4 +32,5 @@ SPEC = MethodSpec(
     words=words,
     client="fedtag.client.methods.dance:METHOD",
     server="fedtag.server.methods.dance:METHOD",
+    evidence="fedtag.client.methods.dance.keeper:KEEPER",
 )

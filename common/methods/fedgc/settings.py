@@ -28,7 +28,7 @@ class FedGCConfig(Section):
         True, description="nodes of no split that the self-trained model is sure of join the labelled ones"
     )
     self_training_rounds: Count = Field(
-        15, description="first rounds, in which the model of self-training is learned by FedAvg"
+        15, description="first rounds, in which the model of self-training is learned from averaged updates"
     )
     confidence: Fraction = Field(0.8, description="least probability of a pseudo-label")
     min_class_count: Count = Field(

@@ -40,8 +40,8 @@ def tenseal() -> Any:
         import tenseal
     except ImportError:
         raise ConfigError(
-            "fedgc.exchange = homomorphic needs TenSEAL, which is not installed: pip install 'fedtag[he]' on the "
-            "server and at every site, or set fedgc.exchange = summed"
+            "neighbour-exchange.mode = encrypted needs TenSEAL, which is not installed: pip install 'fedtag[he]' on "
+            "the server and at every site, or set neighbour-exchange.mode = summed"
         ) from None
     return tenseal
 

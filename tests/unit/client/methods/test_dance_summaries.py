@@ -14,12 +14,13 @@ import torch
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
 from fedtag.client.evidence.faithfulness import EVIDENCE
+from fedtag.client.evidence.keeper import Measured
 from fedtag.client.evidence.packs import read_packs
 from fedtag.client.methods.dance.condensation import chosen_views, forward
 from fedtag.client.methods.dance.guarantees import guarantees
 from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
 from fedtag.client.methods.dance.masking import MaskedTexts, evidence_path
-from fedtag.client.methods.dance.measurement import Measured, measure
+from fedtag.client.methods.dance.measurement import measure
 from fedtag.client.methods.dance.method import METHOD, evidence_logits
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 from fedtag.client.run.simulated import simulate_sites

@@ -11,7 +11,8 @@ import torch
 
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.methods.base import ClientMethod, ClientSide, Handler
+from fedtag.client.methods.base import ClientMethod, Handler
+from fedtag.client.methods.side import ClientSide
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import opened_site
