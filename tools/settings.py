@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tomli_w
 
-from fedtag.runs.settings import nested_defaults
+from fedtag.runs.settings import app_config
 
 FILE = Path(__file__).resolve().parents[1] / "pyproject.toml"
 TABLE = re.compile(r"(?ms)^\[tool\.flwr\.app\.config\]\n.*?(?=^\[(?!tool\.flwr\.app\.config))")
@@ -20,7 +20,7 @@ TABLE = re.compile(r"(?ms)^\[tool\.flwr\.app\.config\]\n.*?(?=^\[(?!tool\.flwr\.
 
 def rewritten(project: str) -> str:
     """The text of pyproject.toml with the table as it should be."""
-    table = tomli_w.dumps({"tool": {"flwr": {"app": {"config": nested_defaults()}}}})
+    table = tomli_w.dumps({"tool": {"flwr": {"app": {"config": app_config({})}}}})
     return TABLE.sub(lambda _: table + "\n", project, count=1)
 
 

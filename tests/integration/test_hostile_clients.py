@@ -16,6 +16,7 @@ from flwr.app import Error, Message
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
+from fedtag.common.config.run_config import without_foreign
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.wire.codec import decode_instruction, decode_reply, encode, pack
 from fedtag.common.wire.records import Letter, Reply
@@ -190,7 +191,9 @@ def run(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable
     def federate(
         settings: Mapping[str, object], clients: int, attack: Attack | None = None, first: int = 1
     ) -> Result:
-        config = RunConfig.from_flat({**SETTINGS, "method": "fedavg", "clients": clients, **settings})
+        config = RunConfig.from_flat(
+            without_foreign({**SETTINGS, "method": "fedavg", "clients": clients, **settings})
+        )
         work = tmp_path_factory.mktemp("run")
         sessions = [
             SiteRun(Site(folder.name, folder, work / folder.name, work / "cache", "cpu"), config)

@@ -449,7 +449,7 @@ def test_a_site_predicts_with_what_others_added_to_its_features(
     assert found / tested == pytest.approx(json.loads((out / "summary.json").read_text())["test_accuracy"])
     first = next(iter(world.sites))
     for name, workspace, said in (
-        (first, tmp_path, "has no features of an exchange"),
+        (first, tmp_path, "keeps no 'exchanged' of any run"),
         (first, workspaces[list(world.sites)[-1]], "but the folder has"),
     ):
         arguments = [

@@ -147,7 +147,7 @@ def test_the_terminal_shows_the_rounds(record: dict[str, Any]) -> None:
 
 def test_what_cannot_be_attacked_over_rounds_is_refused(run: Federated, tmp_path: Path) -> None:
     path = run.directory.path
-    with pytest.raises(ConfigError, match=r"keeps no states of its rounds: .* fedgc\.keep-states=true"):
+    with pytest.raises(ConfigError, match=r"keeps no states of its rounds: .* keep-states"):
         audit_privacy(Audit(path / "sites", (), defences=False, over_rounds=True))
     with pytest.raises(ConfigError, match="no run keeps no states"):
         audit_privacy(Audit(None, (tmp_path,), defences=True, over_rounds=True))

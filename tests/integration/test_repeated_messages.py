@@ -17,6 +17,7 @@ from flwr.app import Message
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
+from fedtag.common.config.run_config import without_foreign
 from fedtag.common.wire.codec import decode_reply
 from fedtag.common.wire.records import Reply
 from fedtag.runs.grid import InProcessGrid
@@ -76,7 +77,7 @@ def run(
 
     def federate(settings: dict[str, object], times: int) -> tuple[dict[str, torch.Tensor], TwiceGrid]:
         work = tmp_path_factory.mktemp("run")
-        config = RunConfig.from_flat({**SETTINGS, **settings})
+        config = RunConfig.from_flat(without_foreign({**SETTINGS, **settings}))
         own = [Site(one.name, one, work / one.name, work / "cache", "cpu") for one in folders]
         grid = TwiceGrid([SiteRun(site, config) for site in own], times)
         directory = RunDirectory(work / "run")

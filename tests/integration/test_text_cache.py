@@ -94,7 +94,7 @@ def test_a_changed_node_is_encoded_alone(text_folder: Callable[..., Path], tmp_p
     ]
     folder, cache = text_folder(tmp_path / "site", texts), tmp_path / "cache"
     first = opened(folder, cache)
-    assert first.encoded["chunks"] == 4
+    assert first.data.encoded["chunks"] == 4
     graph = read_folder(folder).graph
     changed = (
         *texts[:2],
@@ -103,12 +103,12 @@ def test_a_changed_node_is_encoded_alone(text_folder: Callable[..., Path], tmp_p
     )
     write_folder(replace(graph, texts=changed), folder)
     second = opened(folder, cache)
-    own = int(second.bank.ptr[3] - second.bank.ptr[2])
+    own = int(second.data.bank.ptr[3] - second.data.bank.ptr[2])
     assert own > 1
-    assert second.encoded["chunks"] == own
+    assert second.data.encoded["chunks"] == own
     untouched = torch.tensor([0, 1, 3])
-    assert torch.equal(first.bank.document[untouched], second.bank.document[untouched])
-    assert not torch.allclose(first.bank.document[2], second.bank.document[2], atol=1e-3)
+    assert torch.equal(first.data.bank.document[untouched], second.data.bank.document[untouched])
+    assert not torch.allclose(first.data.bank.document[2], second.data.bank.document[2], atol=1e-3)
 
 
 def test_other_chunk_limits_are_other_entries(text_folder: Callable[..., Path], tmp_path: Path) -> None:

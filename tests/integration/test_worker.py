@@ -31,6 +31,7 @@ from fedtag.client.worker.identity import Identity
 from fedtag.client.worker.place import Place, place_of
 from fedtag.client.worker.settings import WorkerSettings
 from fedtag.common.config import RunConfig
+from fedtag.common.config.run_config import without_foreign
 from fedtag.common.wire.envelope import opened, sealed
 from fedtag.common.wire.protocol import app_versions
 from fedtag.common.wire.serialisation import instruction_of, serialised
@@ -146,7 +147,7 @@ def test_a_run_through_workers_equals_one_in_this_process(
     settings = {**SETTINGS, "method": method, "rounds": 2, "clients": 2, "ratio": 0.2, "dance.rank": 2}
     results = []
     for kind in ("process", "worker"):
-        config = RunConfig.from_flat({**settings, "out": str(tmp_path / kind)})
+        config = RunConfig.from_flat(without_foreign({**settings, "out": str(tmp_path / kind)}))
         workspaces = [tmp_path / f"{kind}-{name}" for name in names]
         parts = zip(names, folders, workspaces, strict=True)
         sites = [Site(name, folder, own, own / "cache", "cpu") for name, folder, own in parts]

@@ -25,7 +25,7 @@ def rows(*shape: int, seed: int = 0) -> torch.Tensor:
 @pytest.mark.parametrize(("propagated", "scales"), [(0, ()), (1, (0.0, 1.0)), (2, (0.0, 0.5, 1.0))])
 def test_bypass_views_start_by_their_hops(propagated: int, scales: tuple[float, ...]) -> None:
     settings = config(dance__propagated=propagated)
-    assert bypass_scales(settings) == scales
+    assert bypass_scales(propagated) == scales
     trained = initial_dance_model(settings, DIM, CLASSES).bypass_map
     assert (trained.scale.tolist() == list(scales)) if scales else trained is None
 

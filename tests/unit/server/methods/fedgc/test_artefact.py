@@ -10,7 +10,7 @@ import torch
 from fedtag.common.config import RunConfig
 from fedtag.common.wire.records import prefixed
 from fedtag.server.methods.fedgc.artefact import ARTEFACT
-from fedtag.server.methods.fedgc.release import GRAPH
+from fedtag.server.methods.fedgc.release import GRAPH, read_condensed
 from fedtag.server.methods.fedgc.states import read_states
 from fedtag.server.tracking.artefact import About
 from tests.unit.common.synthetic.test_condensed import CLASSES, DIM, sound
@@ -25,9 +25,10 @@ def test_what_is_written_is_found_and_read(tmp_path: Path, self_training: bool, 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(ARTEFACT.files)
     first, second = (tmp_path / name for name in ARTEFACT.files)
     assert [ARTEFACT.is_at(path) for path in (tmp_path, first, second)] == [True, True, False]
-    release = ARTEFACT.read(tmp_path)
-    assert (release.card.round, release.card.rounds, release.card.ratio) == (7, rounds, 0.5)
-    assert all(torch.equal(value, sound()[name]) for name, value in release.graph.tensors.items())
+    release, graph = ARTEFACT.read(tmp_path), read_condensed(tmp_path)
+    assert (release.about.round, graph.card.rounds, release.about.config.ratio) == (7, rounds, 0.5)
+    assert release.digest == graph.card.digest
+    assert all(torch.equal(release.tensors[f"{GRAPH}/{name}"], value) for name, value in sound().items())
 
 
 def test_a_state_that_is_kept_again_replaces_the_earlier_one(tmp_path: Path) -> None:
