@@ -118,8 +118,8 @@ def test_other_chunk_limits_are_other_entries(text_folder: Callable[..., Path], 
         SiteRun(site, RunConfig.from_flat({"device": "cpu", "text.chunk-tokens": limit}))
         for limit in (64, 16, 64)
     )
-    assert wide.bank.vectors.shape[0] < narrow.bank.vectors.shape[0]
-    assert int(narrow.bank.tokens.max()) <= 16
-    assert narrow.encoded["chunks"] == narrow.bank.vectors.shape[0]
-    assert torch.equal(again.bank.vectors, wide.bank.vectors)
+    assert wide.data.bank.vectors.shape[0] < narrow.data.bank.vectors.shape[0]
+    assert int(narrow.data.bank.tokens.max()) <= 16
+    assert narrow.encoded["chunks"] == narrow.data.bank.vectors.shape[0]
+    assert torch.equal(again.bank.vectors, wide.data.bank.vectors)
     assert again.encoded["chunks"] == 0
