@@ -9,7 +9,6 @@ import torch
 
 from fedtag.common.condensers.spec import CONDENSERS
 from fedtag.common.graph import Graph
-from fedtag.common.settings.registry import resolved
 from fedtag.common.settings.sections import Section
 from fedtag.common.synthetic.condensed import Condensed
 
@@ -65,5 +64,5 @@ def condense(
     spec = CONDENSERS.get(name)
     if not bool(graph.train_mask.any()):
         return Condensed.without_links(graph.x[:0], graph.y[:0], spec.copies)
-    work: Condenser = resolved(spec.condensed)
+    work: Condenser = CONDENSERS.resolved(spec, spec.condensed)
     return work(graph, size, settings, generator, report)

@@ -10,7 +10,6 @@ from fedtag.client.context.site_data import SiteData
 from fedtag.client.train.examples import Examples
 from fedtag.common.condensers.spec import CONDENSERS, NONE
 from fedtag.common.models.classifier import NodeClassifier
-from fedtag.common.settings.registry import resolved
 
 
 def training_examples(
@@ -28,7 +27,7 @@ def training_examples(
         return Examples.of_graph(data.training.graph, data.training.adjacency), {}
     spec = CONDENSERS.get(name)
     if spec.every_round:
-        examples, reported = resolved(spec.condensed)(model, data, context)
+        examples, reported = CONDENSERS.resolved(spec, spec.condensed)(model, data, context)
     else:
         condensed, reported = condensed_graph(data, context)
         examples = Examples.of_condensed(condensed)

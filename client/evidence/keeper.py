@@ -18,7 +18,6 @@ from fedtag.client.evidence.verification import CHUNK_BUDGET, HOP_BUDGETS
 from fedtag.client.prediction.outcome import ReleasedModel
 from fedtag.common.config import RunConfig
 from fedtag.common.methods.spec import METHODS, MethodSpec
-from fedtag.common.settings.registry import resolved
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def keeper_of(method: MethodSpec) -> EvidenceKeeper | None:
     """What can be asked of a method's evidence; None where it keeps none."""
     if not method.evidence:
         return None
-    return cast(EvidenceKeeper, resolved(method.evidence, METHODS.origin(method.name).package))
+    return cast(EvidenceKeeper, METHODS.resolved(method, method.evidence))
 
 
 def budgets_of(config: RunConfig) -> Budgets:

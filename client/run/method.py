@@ -9,7 +9,6 @@ from fedtag.client.methods.side import ClientSide
 from fedtag.common.config import RunConfig
 from fedtag.common.methods.spec import METHODS
 from fedtag.common.parts.spec import PARTS
-from fedtag.common.settings.registry import resolved
 from fedtag.common.settings.run_settings import RunSettings
 
 Around = Callable[[ClientSide, RunSettings], ClientSide]
@@ -21,8 +20,8 @@ def method_of(config: RunConfig) -> ClientSide:
     Raises:
         ConfigError: one of them is not installed, or cannot be used.
     """
-    method = cast(ClientSide, resolved(config.spec.client, METHODS.origin(config.method).package))
+    method = cast(ClientSide, METHODS.resolved(config.spec, config.spec.client))
     for part in config.part_specs:
-        around = cast(Around, resolved(part.client, PARTS.origin(part.name).package))
+        around = cast(Around, PARTS.resolved(part, part.client))
         method = around(method, config)
     return method

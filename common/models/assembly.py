@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.spec import BACKBONES
 from fedtag.common.randomness import derive_seed, seeded
-from fedtag.common.settings.registry import resolved
 from fedtag.common.settings.sections import ModelConfig, Section
 
 
@@ -22,8 +23,8 @@ def backbone(
         skip: add a linear map of the input to the logits.
     """
     spec = BACKBONES.get(model.backbone)
-    built: NodeClassifier = resolved(spec.build)(dimension, model.hidden, classes, model, table, skip)
-    return built
+    build: Callable[..., NodeClassifier] = BACKBONES.resolved(spec, spec.build)
+    return build(dimension, model.hidden, classes, model, table, skip)
 
 
 def initial_backbone(

@@ -118,6 +118,14 @@ class Registry(Generic[S]):
             return Origin(HERE)
         return _origin(self._entries[name][0])
 
+    def resolved(self, spec: S, reference: str) -> Any:
+        """What a specification names by an import string.
+
+        Raises:
+            ConfigError: it cannot be imported; the error says whose it is.
+        """
+        return resolved(reference, self.origin(spec.name).package)
+
     def usable(self) -> dict[str, S]:
         """All that can be used, by name; the others are in `troubles`."""
         troubles = self.troubles

@@ -8,7 +8,6 @@ from typing import cast
 from fedtag.common.config import RunConfig
 from fedtag.common.methods.spec import METHODS
 from fedtag.common.parts.spec import PARTS
-from fedtag.common.settings.registry import resolved
 from fedtag.server.protocol.method import ServerMethod
 
 Around = Callable[[ServerMethod, RunConfig], ServerMethod]
@@ -20,8 +19,8 @@ def method_of(config: RunConfig) -> ServerMethod:
     Raises:
         ConfigError: one of them is not installed, or cannot be used.
     """
-    method = cast(ServerMethod, resolved(config.spec.server, METHODS.origin(config.method).package))
+    method = cast(ServerMethod, METHODS.resolved(config.spec, config.spec.server))
     for part in config.part_specs:
-        around = cast(Around, resolved(part.server, PARTS.origin(part.name).package))
+        around = cast(Around, PARTS.resolved(part, part.server))
         method = around(method, config)
     return method

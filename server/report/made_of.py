@@ -9,7 +9,7 @@ from typing import Any
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.spec import METHODS, MethodSpec
 from fedtag.common.parts.spec import PARTS, PartSpec
-from fedtag.common.settings.registry import Registry, resolved
+from fedtag.common.settings.registry import Registry
 from fedtag.server.pages.section import Recorded, Section, Sections
 from fedtag.server.tracking.model_card import setting
 
@@ -59,8 +59,9 @@ def own_sections(made: MadeOf, recorded: Recorded) -> tuple[Section, ...]:
         ConfigError: what an installed specification names cannot be imported.
     """
     sections: list[Section] = []
-    for spec in (made.method, *made.parts):
+    own: list[tuple[Registry[Any], Any]] = [(METHODS, made.method), *((PARTS, part) for part in made.parts)]
+    for registry, spec in own:
         if spec is not None and spec.report:
-            report: Sections = resolved(spec.report)
+            report: Sections = registry.resolved(spec, spec.report)
             sections += report(recorded)
     return tuple(sections)

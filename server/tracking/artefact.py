@@ -12,7 +12,6 @@ from torch import Tensor
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.spec import METHODS, MethodSpec
-from fedtag.common.settings.registry import resolved
 
 STATES = "states"
 """The folder of a run directory in which a method keeps states of its rounds."""
@@ -105,10 +104,10 @@ def artefact_of(method: MethodSpec) -> Artefact:
     Raises:
         ConfigError: its specification names nothing, or what cannot be imported.
     """
-    package = METHODS.origin(method.name).package
     if not method.artefact:
+        package = METHODS.origin(method.name).package
         raise ConfigError(
             f"method {method.name} of {package} gives tensors to release beside the model, and its specification does "
             "not say how they are written: name an `artefact` in it"
         )
-    return cast(Artefact, resolved(method.artefact, package))
+    return cast(Artefact, METHODS.resolved(method, method.artefact))

@@ -15,6 +15,7 @@ from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.side import ClientSide, Sites
 from fedtag.client.parts.neighbour_exchange.bundles import refuse_directed
 from fedtag.client.parts.neighbour_exchange.exchange import NAME, alone, take_part
+from fedtag.client.parts.part import ClientPart
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 from fedtag.client.site.state import Remembered, newest_kept
 from fedtag.common.config import RunConfig
@@ -27,15 +28,12 @@ from fedtag.common.wire.records import Content
 Context = RunContext[Any]
 
 
-class Exchanging:
+class Exchanging(ClientPart):
     """Phases: those of the exchange, before all others, and those of the method.
 
     A site that was not there when sums came, and one that predicts without what it kept of a run, has ÂX of its own
     nodes.
     """
-
-    def __init__(self, method: ClientSide) -> None:
-        self.method = method
 
     def respond(self, data: SiteData, context: Context) -> Content:
         if context.phase in PHASES:
@@ -56,18 +54,12 @@ class Exchanging:
         refuse_directed(data.site.name, data.directed)
         self.method.check(data, config)
 
-    def audited_path(self, path: str) -> str:
-        return self.method.audited_path(path)
-
     def targets(
         self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
     ) -> Sequence[Target]:
         """With the features that the sites keep, as far as they are at hand."""
         asked = [(with_kept(data, context), context) for data, context in sites]
         return self.method.targets(tensors, known, asked, people)
-
-    def trained_on(self, tensors: Mapping[str, Tensor], config: RunConfig, classes: int) -> nn.Module:
-        return self.method.trained_on(tensors, config, classes)
 
     def fits(
         self, model: nn.Module, tensors: Mapping[str, Tensor], data: SiteData, context: Context

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from fedtag.client.attacks.population import Population
-from fedtag.client.attacks.targets import Target
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.methods.side import ClientSide, Sites
+from fedtag.client.methods.side import ClientSide
 from fedtag.client.parts.neighbour_generator.training import (
     fresh_generator,
     generator_of_its_own,
     mended_graph,
     train_generator,
 )
+from fedtag.client.parts.part import ClientPart
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 from fedtag.client.site.state import Remembered
-from fedtag.common.config import RunConfig
 from fedtag.common.errors import RunError
 from fedtag.common.models.parameters import difference, fingerprint, load_parameters, parameters_of
 from fedtag.common.parts.neighbour_generator.names import EXCHANGE, GENERATE_PHASE, GENERATOR
@@ -31,15 +29,12 @@ from fedtag.common.wire.records import Content, prefixed
 Context = RunContext[Any]
 
 
-class Mending:
+class Mending(ClientPart):
     """Phases: `generate` (train the received generator), and those of the method, on the mended graph.
 
     The generator comes with the first instruction after its training and stays in the site's state folder. Where a
     method sums nothing over clients, each trains one alone.
     """
-
-    def __init__(self, method: ClientSide) -> None:
-        self.method = method
 
     def respond(self, data: SiteData, context: Context) -> Content:
         if context.phase == GENERATE_PHASE:
@@ -55,25 +50,6 @@ class Mending:
         mended = mended_by(Content(released.parameters).section(GENERATOR), data, context)
         prediction = self.method.predict(replace(released, parameters=model), mended, context, evidence)
         return Prediction(prediction.logits[: data.graph.num_nodes], prediction.packs)
-
-    def check(self, data: SiteData, config: RunConfig) -> None:
-        self.method.check(data, config)
-
-    def audited_path(self, path: str) -> str:
-        return self.method.audited_path(path)
-
-    def targets(
-        self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
-    ) -> Sequence[Target]:
-        return self.method.targets(tensors, known, sites, people)
-
-    def trained_on(self, tensors: Mapping[str, Tensor], config: RunConfig, classes: int) -> nn.Module:
-        return self.method.trained_on(tensors, config, classes)
-
-    def fits(
-        self, model: nn.Module, tensors: Mapping[str, Tensor], data: SiteData, context: Context
-    ) -> Iterator[tuple[str, Tensor]]:
-        return self.method.fits(model, tensors, data, context)
 
     def _generate(self, data: SiteData, context: Context) -> Content:
         received = context.content.section("model")
