@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -10,10 +11,11 @@ import pytest
 
 from fedtag.common.config.catalogue import REGISTRIES, unknown_key
 from fedtag.common.errors import ConfigError
-from fedtag.common.methods.spec import METHODS, MethodSpec
-from fedtag.common.settings.registry import HERE, INTERFACE, Registry, resolved
+from fedtag.common.methods.spec import METHODS, PRESETS, MethodSpec
+from fedtag.common.settings.registry import HERE, INTERFACE, Registry
 
 GROUP = "fedtag.methods"
+REFERENCE = re.compile(r"[\w.]+:\w+")
 
 
 def spec(name: str, interface: int = INTERFACE) -> MethodSpec:
@@ -95,6 +97,19 @@ def test_what_cannot_be_used_is_one_sentence_and_harms_nothing_else(
     assert registry.get("fedavg").name == "fedavg"
 
 
+def test_code_that_cannot_be_imported_is_told_with_the_package_to_install(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(installed, "stranger", {"own": "strange_methods:SPEC"})
+    module(monkeypatch, "strange_methods", SPEC=spec("own"))
+    registry = fresh()
+    own = registry.get("own")
+    with pytest.raises(
+        ConfigError, match=r"^stranger: absent_module:M cannot be imported .*: install stranger anew"
+    ):
+        registry.resolved(own, "absent_module:M")
+
+
 def test_a_name_that_is_taken_is_told_with_both_packages(
     installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,11 +151,9 @@ def test_settings_of_what_cannot_be_used_say_why(installed: Path, monkeypatch: p
 def test_import_strings_of_all_that_is_installed_lead_somewhere() -> None:
     for registry in REGISTRIES:
         for one in registry.usable().values():
-            names = [
-                vars(one).get(name, "")
-                for name in ("client", "server", "report", "artefact", "condensed", "build")
-            ]
-            assert all(resolved(name) is not None for name in names if name)
+            references = [text for text in vars(one).values() if REFERENCE.fullmatch(str(text))]
+            assert references or registry is PRESETS
+            assert all(registry.resolved(one, reference) is not None for reference in references)
 
 
 def test_reading_all_specifications_brings_no_torch() -> None:
