@@ -353,7 +353,7 @@ def test_kept_evidence_is_read_before_anything_is_measured(
     file = core / f"round-{available_rounds(core)[-1]:04d}.jsonl"
     file.write_bytes(file.read_bytes()[:-1])
     monkeypatch.setattr(
-        "fedtag.audits.faithfulness.measure", lambda *_: pytest.fail("measured before reading")
+        "fedtag.client.methods.dance.keeper.measure", lambda *_: pytest.fail("measured before reading")
     )
     result = fedtag("audit", run_copy, "--faithfulness", "--nodes", 1)
     assert result.exit_code == 2

@@ -450,7 +450,7 @@ def test_a_site_predicts_with_what_others_added_to_its_features(
     first = next(iter(world.sites))
     for name, workspace, said in (
         (first, tmp_path, "keeps no 'exchanged' of any run"),
-        (first, workspaces[list(world.sites)[-1]], "but the folder has"),
+        (first, workspaces[list(world.sites)[-1]], "give the folder with which the run was made"),
     ):
         arguments = [
             "predict",

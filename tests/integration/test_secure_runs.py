@@ -676,15 +676,21 @@ def test_a_sum_that_holds_noise_is_not_used(tiny: Tiny, settings: Settings) -> N
     assert all(float(value.abs().max()) < 10 for value in run.state.values())
 
 
-def test_a_false_report_of_unread_letters_bars_nobody(tiny: Tiny) -> None:
+@pytest.mark.parametrize(("report", "failed"), [(["site-0", "site-1", "nobody"], 0), (["site-0", 7], 1)])
+def test_a_false_report_of_unread_letters_bars_nobody(tiny: Tiny, report: list[object], failed: int) -> None:
+    """Nor does one of another form, whose sender alone fails."""
+
     def act(client: str, told: Instruction, reply: Reply) -> Reply:
         lies = client == "site-3" and told.phase == "train"
-        return changed(reply, unread=["site-0", "site-1", 7, "nobody"]) if lies else reply
+        return changed(reply, unread=report) if lies else reply
 
     run = tiny({**SECURE, "rounds": 2}, clients=4, answer=act)
     assert_finished(run, 2)
     assert run.phases == ["keys", "shares", *["train", "unmask"] * 2, "close"]
-    assert [row["clients_failed"] for row in run.lines("metrics")] == [0, 0]
+    assert [row["clients_failed"] for row in run.lines("metrics")] == [failed, failed]
+    for number in (1, 2):
+        rows = of_round(run, "clients", number)
+        assert [name for name, row in rows.items() if row.get("failed")] == ["site-3"] * failed
 
 
 def test_a_site_whose_vault_is_damaged_fails_by_itself(tiny: Tiny) -> None:

@@ -120,6 +120,6 @@ def test_other_chunk_limits_are_other_entries(text_folder: Callable[..., Path], 
     )
     assert wide.data.bank.vectors.shape[0] < narrow.data.bank.vectors.shape[0]
     assert int(narrow.data.bank.tokens.max()) <= 16
-    assert narrow.encoded["chunks"] == narrow.data.bank.vectors.shape[0]
-    assert torch.equal(again.bank.vectors, wide.data.bank.vectors)
-    assert again.encoded["chunks"] == 0
+    assert narrow.data.encoded["chunks"] == narrow.data.bank.vectors.shape[0]
+    assert torch.equal(again.data.bank.vectors, wide.data.bank.vectors)
+    assert again.data.encoded["chunks"] == 0

@@ -267,7 +267,7 @@ def test_a_worker_with_other_code_is_replaced(site: AtSite) -> None:
     module = install / "fedtag" / "client" / "worker" / "place.py"
     module.write_text(module.read_text() + "\n")
     (install / "run.py").write_text(ONE_MESSAGE)
-    told = json.dumps({"node": site.node, "run": site.run, "header": instruction().header})
+    told = json.dumps({"node": site.node, "run": {**app_versions(), **site.run}, "header": instruction().header})
     site(instruction())
     environment = {**os.environ, "PYTHONPATH": str(install)}
     command = [sys.executable, str(install / "run.py")]
@@ -302,7 +302,7 @@ def test_a_log_in_json_quotes_no_data(site: AtSite, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("FEDTAG_LOG", "json")
     site(instruction())
     (Path(site.node["data"]) / "edges.csv").write_text("src,dst\n0,quokka marmalade\n")
-    told = {"node": site.node, "run": site.run, "header": instruction(step=2).header}
+    told = {"node": site.node, "run": {**app_versions(), **site.run}, "header": instruction(step=2).header}
     done = subprocess.run(
         [sys.executable, "-c", ONE_MESSAGE],
         cwd=REPOSITORY,

@@ -24,6 +24,7 @@ from fedtag.common.errors import ConfigError
 from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.methods.spec import METHODS
 from fedtag.common.parts.spec import PARTS
+from fedtag.common.wire.protocol import app_versions
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
@@ -65,7 +66,10 @@ def test_flat_and_nested_forms_round_trip(chosen: dict[str, None]) -> None:
 
 def test_defaults_are_those_that_flower_reads() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
-    assert flatten(project["tool"]["flwr"]["app"]["config"]) == run_defaults(RunConfig().specs)
+    assert flatten(project["tool"]["flwr"]["app"]["config"]) == {
+        **app_versions(),
+        **run_defaults(RunConfig().specs),
+    }
 
 
 def test_every_setting_has_a_description() -> None:

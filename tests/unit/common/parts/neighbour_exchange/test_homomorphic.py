@@ -65,5 +65,5 @@ def test_malformed_ciphertexts_are_refused(key: bytes) -> None:
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tenseal", None)
-    with pytest.raises(ConfigError, match=r"fedtag\[he\].*fedgc\.exchange = summed"):
+    with pytest.raises(ConfigError, match=r"fedtag\[he\].*neighbour-exchange\.mode = summed"):
         fresh_key()
