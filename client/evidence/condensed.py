@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 
 from fedtag.client.data.text_graph import NONE, TRAIN, CrossEdges, TextGraph, canonical_edges
 from fedtag.client.evidence.packs import EvidencePack
@@ -18,6 +16,7 @@ from fedtag.client.evidence.verification import SourceTexts, chunk_violation
 from fedtag.client.site.whole_file import write_whole
 from fedtag.common.errors import RunError
 from fedtag.common.graph import Adjacency
+from fedtag.common.tensors import tensor_bytes, tensors_of
 
 CORE_FOLDER = "core"
 """In the folder of evidence, that of the condensed nodes of the last rounds."""
@@ -35,11 +34,8 @@ def write_links(folder: Path, round_number: int, adjacency: Adjacency) -> None:
 
     It does not wait for the disk: the next rounds replace it.
     """
-    tensors = {
-        "edge_index": adjacency.edge_index.cpu().contiguous(),
-        "weight": adjacency.weight.cpu().contiguous(),
-    }
-    write_whole(links_file(folder, round_number), save(tensors), durable=False)
+    content = tensor_bytes({"edge_index": adjacency.edge_index, "weight": adjacency.weight})
+    write_whole(links_file(folder, round_number), content, durable=False)
 
 
 def read_links(folder: Path, round_number: int, num_nodes: int) -> Adjacency:
@@ -50,9 +46,9 @@ def read_links(folder: Path, round_number: int, num_nodes: int) -> Adjacency:
     """
     path = links_file(folder, round_number)
     try:
-        tensors = load(path.read_bytes())
+        tensors = tensors_of(path.read_bytes())
         edges, weight = tensors["edge_index"], tensors["weight"]
-    except (OSError, SafetensorError, KeyError) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise RunError(
             f"{path} cannot be read ({error}): export a round whose core was kept whole"
         ) from error

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 from torch import Tensor
 
 from fedtag.common.errors import FedtagError, RunError
+from fedtag.common.tensors import read_tensors, tensor_bytes
 
 RUN = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 FILE = re.compile(r"(.*)round-(\d+)-step-(\d+)\.safetensors")
@@ -104,9 +103,8 @@ class StateStore:
         return self.folder / f"{name}.safetensors"
 
     def _write(self, path: Path, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        owned = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         metadata = {"values": json.dumps(dict(values), allow_nan=False)}
-        self._write_bytes(path, safetensors.torch.save(owned, metadata=metadata))
+        self._write_bytes(path, tensor_bytes(tensors, metadata))
 
     def _write_bytes(self, path: Path, data: bytes) -> None:
         if not self.folder.is_dir():
@@ -154,8 +152,7 @@ def newest_kept(folder: Path, name: str) -> Remembered | None:
 
 def _read(path: Path) -> Remembered:
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            values = json.loads((file.metadata() or {})["values"])
-            return Remembered({name: file.get_tensor(name) for name in file.keys()}, values)  # noqa: SIM118
-    except (safetensors.SafetensorError, OSError, ValueError, KeyError) as error:
+        tensors, metadata = read_tensors(path)
+        return Remembered(tensors, json.loads(metadata["values"]))
+    except (OSError, ValueError, KeyError) as error:
         raise RunError(f"{path} is damaged ({error}); delete it and start the run again") from error

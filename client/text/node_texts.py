@@ -31,6 +31,6 @@ def text_bank(
     """
     if data.features is not None:
         lengths = [len(text) for text in data.texts]
-        return BankBuild(bank_from_features(torch.from_numpy(data.features), lengths), 0, 0, 0)
+        return BankBuild(bank_from_features(torch.tensor(data.features), lengths), 0, 0, 0)
     encoder = Encoder(config.encoder, device, config.dtype)
     return build_bank(data.texts, encoder, TextCache(cache / CACHE_FILE), config.chunk_tokens, progress)

@@ -124,7 +124,8 @@ class Registry(Generic[S]):
         Raises:
             ConfigError: it cannot be imported; the error says whose it is.
         """
-        return resolved(reference, self.origin(spec.name).package)
+        package = self.origin(spec.name).package
+        return resolved(reference, "" if package == HERE else package)
 
     def usable(self) -> dict[str, S]:
         """All that can be used, by name; the others are in `troubles`."""

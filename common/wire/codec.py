@@ -10,9 +10,10 @@ from flwr.app import ArrayRecord, Message, RecordDict
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, no_object_id_recompute
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
+from fedtag.common.tensors import tensor_bytes
 from fedtag.common.wire.envelope import array_record, opened, sealed
 from fedtag.common.wire.records import Instruction, Reply
-from fedtag.common.wire.serialisation import instruction_of, reply_of, serialised_text, tensor_bytes
+from fedtag.common.wire.serialisation import instruction_of, reply_of, serialised_text
 
 
 def encode(record: Instruction | Reply, written: dict[Hashable, ArrayRecord] | None = None) -> RecordDict:

@@ -8,11 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import safetensors
-import safetensors.torch
-from torch import Tensor
-
 from fedtag.common.errors import WireError
+from fedtag.common.tensors import tensor_bytes, tensors_of
 from fedtag.common.wire.records import Content, Instruction, Json, Letter, Reply
 from fedtag.common.wire.serialised import Serialised
 
@@ -38,13 +35,6 @@ def serialised_text(record: Instruction | Reply) -> Serialised:
         return Serialised(header)
     addresses = json.dumps([[letter.sender, letter.recipient, letter.kind] for letter in letters])
     return Serialised(header, None, addresses, tuple(letter.body for letter in letters))
-
-
-def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
-    """Tensors in safetensors format."""
-    # Copies, because safetensors refuses tensors that share memory, as a model and its average may at first.
-    owned = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    return safetensors.torch.save(owned)
 
 
 def instruction_of(record: Serialised) -> Instruction:
@@ -123,8 +113,8 @@ def _tensors(blob: bytes | None, max_bytes: float) -> dict[str, Any]:
             f"{len(blob)} bytes of tensors exceed exchange.max-message-mb ({max_bytes / 2**20:g})"
         )
     try:
-        return safetensors.torch.load(blob)
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        return tensors_of(blob)
+    except ValueError as error:
         raise WireError(f"the tensors are not readable safetensors: {error}") from None
 
 

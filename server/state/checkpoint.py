@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor
 
 from fedtag.common.errors import RunError
+from fedtag.common.tensors import owned, read_tensors, tensor_bytes
 from fedtag.server.tracking.durable_files import json_text, write_atomically
 
 SCHEMA = "2"
@@ -69,7 +68,7 @@ class CheckpointFolder:
             RunError: the state is not JSON-able.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        owned = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        kept = owned(tensors)
         header = {
             "schema": SCHEMA,
             "round": str(round_number),
@@ -77,15 +76,15 @@ class CheckpointFolder:
             "settings_digest": digest_of(self.settings),
             "state": json_text(dict(state), f"the state of round {round_number}"),
         }
-        header["content_digest"] = content_digest(header, owned)
+        header["content_digest"] = content_digest(header, kept)
         path = self.path / file_name(round_number, step)
         # One entry, because safetensors writes several in an order that changes from call to call.
         metadata = {HEADER: json.dumps(header, sort_keys=True)}
-        write_atomically(path, safetensors.torch.save(owned, metadata=metadata))
+        write_atomically(path, tensor_bytes(kept, metadata))
         earlier = [place for place in self.places() if place < (round_number, step)][-(KEPT - 1) :]
-        kept = {file_name(*place) for place in (*earlier, (round_number, step))}
+        names = {file_name(*place) for place in (*earlier, (round_number, step))}
         for other in self.path.iterdir():
-            if other.name not in kept and other.name.lstrip(".").startswith("round-"):
+            if other.name not in names and other.name.lstrip(".").startswith("round-"):
                 other.unlink()
         return path
 
@@ -127,10 +126,9 @@ class CheckpointFolder:
             RunError: it belongs to other settings or to another version of fedtag.
         """
         try:
-            with safetensors.safe_open(path, framework="pt") as file:
-                header: dict[str, str] = json.loads((file.metadata() or {}).get(HEADER, "{}"))
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (safetensors.SafetensorError, OSError, ValueError) as error:
+            tensors, metadata = read_tensors(path)
+            header: dict[str, str] = json.loads(metadata.get(HEADER, "{}"))
+        except (OSError, ValueError) as error:
             raise DamagedCheckpointError(f"{path.name} is damaged ({error})") from error
         expected = header.pop("content_digest", None)
         if expected != content_digest(header, tensors):

@@ -11,12 +11,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import tomli_w
 from torch import Tensor
 
 from fedtag.common.errors import RunError
+from fedtag.common.tensors import tensor_bytes, tensors_of
 from fedtag.server.tracking.durable_files import (
     append_lines,
     drop_unfinished_line,
@@ -126,9 +125,8 @@ class RunDirectory:
 
     def write_model(self, tensors: Mapping[str, Tensor], card: Mapping[str, Any]) -> None:
         """Write model.safetensors, and model.json: the card with the file's SHA-256 and the tensors' shapes."""
-        owned = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-        content = safetensors.torch.save(owned)
-        shapes = {name: list(tensor.shape) for name, tensor in owned.items()}
+        content = tensor_bytes(tensors)
+        shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
         record = {**card, "sha256": hashlib.sha256(content).hexdigest(), "tensors": shapes}
         text = json_text(record, MODEL_CARD, indent=2) + "\n"
         write_atomically(self.path / MODEL, content)
@@ -205,8 +203,8 @@ class RunDirectory:
                 f"{path} is not the file whose SHA-256 is in {MODEL_CARD}; restore both from the run"
             )
         try:
-            return safetensors.torch.load(content)
-        except safetensors.SafetensorError as error:
+            return tensors_of(content)
+        except ValueError as error:
             raise RunError(f"{path} is damaged ({error}); restore it from the run") from error
 
 

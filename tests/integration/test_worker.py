@@ -267,7 +267,9 @@ def test_a_worker_with_other_code_is_replaced(site: AtSite) -> None:
     module = install / "fedtag" / "client" / "worker" / "place.py"
     module.write_text(module.read_text() + "\n")
     (install / "run.py").write_text(ONE_MESSAGE)
-    told = json.dumps({"node": site.node, "run": {**app_versions(), **site.run}, "header": instruction().header})
+    told = json.dumps(
+        {"node": site.node, "run": {**app_versions(), **site.run}, "header": instruction().header}
+    )
     site(instruction())
     environment = {**os.environ, "PYTHONPATH": str(install)}
     command = [sys.executable, str(install / "run.py")]

@@ -8,9 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import torch
+from jaxtyping import TypeCheckError
 
 from fedtag.common.condensers.spec import CONDENSERS
 from fedtag.common.methods.spec import METHODS, PRESETS
+from fedtag.common.numerics.ragged import segment_rank
 from fedtag.common.parts.spec import PARTS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -124,6 +127,22 @@ def foreign(name: str, source: str) -> list[str]:
         for number, line in enumerate(source.splitlines(), start=1)
         if any(match.group() not in others for match in written(name).finditer(line))
     ]
+
+
+def test_shapes_are_checked_in_tests(pytestconfig: pytest.Config) -> None:
+    """A name that leads nowhere would switch the checks of a whole room off without a word."""
+    *checked, _ = pytestconfig.getoption("jaxtyping_packages").split(",")
+    assert [name for name in checked if name not in MODULES] == []
+    unchecked = [
+        name
+        for name, path in MODULES.items()
+        if name.startswith("fedtag.common.")
+        and "from jaxtyping import" in path.read_text(encoding="utf-8")
+        and not any(f"{name}.".startswith(f"{one}.") for one in checked)
+    ]
+    assert unchecked == []
+    with pytest.raises(TypeCheckError):
+        segment_rank(torch.zeros(2, 2), torch.tensor([0, 2]))
 
 
 NAMES = sorted({*METHODS.names, *PRESETS.names, *PARTS.names, *CONDENSERS.names} - SHARED)

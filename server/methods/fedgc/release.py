@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import safetensors
-import safetensors.torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
@@ -20,6 +18,7 @@ from fedtag.common.methods.fedgc.model import initial_teacher
 from fedtag.common.models.parameters import fingerprint, load_parameters
 from fedtag.common.settings.sections import Count
 from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.tensors import owned, read_tensors, tensor_bytes
 from fedtag.common.wire.records import Content, prefixed
 from fedtag.server.tracking.audit_section import audit_section
 from fedtag.server.tracking.durable_files import encoded, json_text, write_atomically
@@ -100,11 +99,11 @@ def write_condensed(folder: Path, tensors: Mapping[str, Tensor], card: Condensed
         tensors: "graph/..." of `Condensed.tensors`, and "teacher/..." of the self-trained model.
         card: its digest is made here.
     """
-    owned = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    card = card.model_copy(update={"digest": digest(card, owned)})
+    released = owned(tensors)
+    card = card.model_copy(update={"digest": digest(card, released)})
     entries = json_text(card.model_dump(), FILE)
-    write_atomically(folder / FILE, safetensors.torch.save(owned, metadata={HEADER: entries}))
-    write_atomically(folder / CARD, encoded(card_text(card, owned)))
+    write_atomically(folder / FILE, tensor_bytes(released, {HEADER: entries}))
+    write_atomically(folder / CARD, encoded(card_text(card, released)))
     return folder / FILE
 
 
@@ -133,13 +132,12 @@ def read_condensed(path: Path) -> CondensedRelease:
             f"{file} does not exist; name the {FILE} of a finished run of fedgc, or its run directory"
         )
     try:
-        with safetensors.safe_open(file, framework="pt") as opened:
-            entries = json.loads((opened.metadata() or {}).get(HEADER, "null"))
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        tensors, metadata = read_tensors(file)
+        entries = json.loads(metadata.get(HEADER, "null"))
         if not isinstance(entries, dict):
             raise ValueError("it has no card")
         card = CondensedCard.model_validate(entries)
-    except (safetensors.SafetensorError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         reason = wrong_entries(error) if isinstance(error, ValidationError) else str(error)
         raise RunError(
             f"{file} is no condensed graph of fedtag, or is damaged ({reason}); restore it"

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import safetensors
-import safetensors.torch
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import RunError, WireError
 from fedtag.common.synthetic.condensed import Condensed
+from fedtag.common.tensors import tensor_bytes, tensors_of
 from fedtag.common.wire.records import Content
 from fedtag.server.methods.fedgc.release import GRAPH, TEACHER, check_teacher
 from fedtag.server.tracking.artefact import STATES
@@ -46,10 +45,9 @@ def keep_state(run: Path, round_number: int, tensors: Mapping[str, Tensor]) -> N
         round_number: at least 1.
         tensors: "graph/..." of a condensed graph, or "teacher/..." of the self-trained model.
     """
-    owned = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     folder = run / FOLDER
     folder.mkdir(exist_ok=True)
-    write_atomically(folder / f"round-{round_number:04d}.safetensors", safetensors.torch.save(owned))
+    write_atomically(folder / f"round-{round_number:04d}.safetensors", tensor_bytes(tensors))
 
 
 def read_states(run: Path, config: RunConfig, dimension: int, classes: int) -> tuple[EarlierState, ...]:
@@ -73,13 +71,13 @@ def read_states(run: Path, config: RunConfig, dimension: int, classes: int) -> t
 
 def _read(path: Path, round_number: int, config: RunConfig, dimension: int, classes: int) -> EarlierState:
     try:
-        content = Content(safetensors.torch.load(path.read_bytes()))
+        content = Content(tensors_of(path.read_bytes()))
         graph, teacher = content.section(GRAPH), content.section(TEACHER)
         if not graph and not teacher:
             raise WireError("it holds neither a condensed graph nor a self-trained model")
         condensed = Condensed.foreign(graph, dimension, classes) if graph else None
         check_teacher(teacher, config, dimension, classes)
-    except (safetensors.SafetensorError, ValueError, WireError) as error:
+    except (ValueError, WireError) as error:
         raise RunError(
             f"{path} is damaged, or of another run ({error}): restore this file, or remove it to audit the other rounds"
         ) from error

@@ -135,6 +135,11 @@ def test_an_object_lives_for_the_process() -> None:
         registry.add(spec("fedavg"))
     with pytest.raises(ConfigError, match="this fedtag has"):
         registry.add(spec("newer", INTERFACE + 1))
+    # No package brought it: the module that is missing is all that can be named.
+    with pytest.raises(
+        ConfigError, match=r"^absent_module: absent_module:M cannot .*: install absent_module"
+    ):
+        registry.resolved(own, "absent_module:M")
 
 
 def test_an_unknown_name_is_told_with_those_that_there_are() -> None:

@@ -1,0 +1,56 @@
+"""Tensors as bytes and back, in the safetensors format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+_DAMAGED = (safetensors.SafetensorError, KeyError, TypeError, RuntimeError)
+
+
+def owned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous copies on the CPU, which share memory with nothing."""
+    return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
+    """Tensors, and texts beside them, as the content of a file or message."""
+    return safetensors.torch.save(owned(tensors), metadata=None if metadata is None else dict(metadata))
+
+
+def tensors_of(content: bytes) -> dict[str, Tensor]:
+    """The tensors that were written.
+
+    Raises:
+        ValueError: they cannot be read.
+    """
+    try:
+        return _aligned(safetensors.torch.load(content))
+    except _DAMAGED as error:
+        raise ValueError(str(error)) from error
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a file, and the texts beside them.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it cannot be read.
+    """
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            # It cannot be iterated.
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return _aligned(tensors), dict(file.metadata() or {})
+    except _DAMAGED as error:
+        raise ValueError(str(error)) from error
+
+
+def _aligned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    # In memory of PyTorch's own: the last digits of a matrix product depend on where its factors begin, and what was
+    # written and read must lead to the same bits as what never left memory.
+    return {name: value.clone() for name, value in tensors.items()}
