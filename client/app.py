@@ -41,11 +41,14 @@ def in_this_process(opener: OpenSite) -> CarryOut:
     """Carries messages out by the sites that `opener` gives."""
 
     def carry_out(content: RecordDict, context: Context) -> RecordDict:
+        from fedtag.client.run.agreement import lacking_explained
         from fedtag.common.wire.codec import decode_instruction, encode
 
         # First of all the message says whether this release understands it.
         instruction = decode_instruction(content)
-        return encode(opener(context).respond(instruction))
+        with lacking_explained(instruction):
+            site = opener(context)
+        return encode(site.respond(instruction))
 
     return carry_out
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from fedtag.client.evidence.packs import EvidencePack
 from fedtag.common.errors import RunError
 from fedtag.common.models.parameters import load_parameters
-from fedtag.common.models.supernet.architecture import Architecture
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -24,14 +23,13 @@ class ReleasedModel:
     Args:
         parameters: of the model.
         round: after which they were taken.
-        path: the way of scoring that validation chose; it is the one that predicts.
-        architecture: of the network that predicts; None: the one that the parameters give.
+        path: the way of scoring that validation chose; it predicts, unless it needs something that a site keeps to
+            itself and that is not at hand.
     """
 
     parameters: Mapping[str, Tensor]
     round: int
     path: str
-    architecture: Architecture | None = None
 
 
 @dataclass(frozen=True)
@@ -39,13 +37,15 @@ class Prediction:
     """What a model says of every node of a site, in the order of its nodes.
 
     Args:
-        logits: by the model's way of scoring.
+        logits: by a way of scoring.
         packs: one a node, None where no evidence was asked for or the method has none. Their predictions are
             those of the path that selects texts, which need not be the way of scoring.
+        path: the way of scoring that predicted; None: the model's.
     """
 
     logits: Float[Tensor, "nodes classes"]
     packs: tuple[EvidencePack, ...] | None = None
+    path: str | None = None
 
     @property
     def classes(self) -> Int[Tensor, " nodes"]:

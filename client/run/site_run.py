@@ -12,6 +12,7 @@ from fedtag.client.context.progress import Report
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.side import ClientSide
+from fedtag.client.run.agreement import check_agreement
 from fedtag.client.run.guard import Guard
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data
@@ -19,6 +20,7 @@ from fedtag.client.site.site import Site
 from fedtag.client.site.storage import full_disk_explained
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
+from fedtag.common.config.ingredients import packages
 from fedtag.common.secure.names import UNOPENED
 from fedtag.common.secure.phases import PROTOCOL
 from fedtag.common.wire.records import Content, Instruction, Reply
@@ -48,7 +50,12 @@ class SiteRun:
         return site_data(self.site, self.config, self._progress, clock=self._clock)
 
     def respond(self, instruction: Instruction) -> Reply:
-        """Carry out an instruction, and let out what may leave."""
+        """Carry out an instruction, and let out what may leave.
+
+        Raises:
+            VersionError: the server's run is made of something else than what is installed here.
+        """
+        check_agreement(instruction, self.config)
         self._clock.restart()
         with full_disk_explained(self.site):
             if instruction.phase in PROTOCOL:
@@ -70,6 +77,7 @@ class SiteRun:
             "classes": list(self.data.text_graph.classes),
             "dimension": self.data.graph.x.shape[1],
             "features": self.data.features_from,
+            "packages": packages(self.config),
         }
         if self.config.privacy.hide_statistics:
             return common

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from fedtag.client.run.agreement import lacking_explained
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site, site_from_node_config
 from fedtag.client.worker.identity import settings_digest
@@ -59,7 +60,8 @@ class OpenRuns:
         Raises:
             Whatever `SiteRun.respond` raises, and what is wrong with the settings.
         """
-        config = RunConfig.from_flat(run_config)
+        with lacking_explained(instruction):
+            config = RunConfig.from_flat(run_config)
         site = site_from_node_config(node, config.device)
         key = (instruction.run, settings_digest(run_config, node))
         found = self._opened(key, site, config)

@@ -79,9 +79,14 @@ class RunConfig(RunSettings):
         return tuple(part_specs(self))
 
     @property
+    def chosen(self) -> tuple[tuple[Registry[Any], str], ...]:
+        """The names of all that the run is made of, each with where it is found."""
+        return choices(self.method, self.part_names, self.condenser.name, self.model.backbone)
+
+    @property
     def specs(self) -> tuple[Spec, ...]:
         """All that the run is made of."""
-        return specs_of(self.method, self.part_names, self.condenser.name, self.model.backbone)
+        return tuple(registry.get(name) for registry, name in self.chosen)
 
     @property
     def condenses(self) -> bool:
@@ -168,15 +173,12 @@ def without_foreign(flat: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def specs_of(method: str, parts: Iterable[str], condenser: str, backbone: str) -> tuple[Spec, ...]:
-    """What a run is made of.
-
-    Raises:
-        ConfigError: one of them is not installed, or cannot be used.
-    """
-    named: list[tuple[Registry[Any], str]] = [(METHODS, method), *((PARTS, part) for part in parts)]
-    named += [(CONDENSERS, condenser)] if condenser != NONE else []
-    return tuple(registry.get(name) for registry, name in [*named, (BACKBONES, backbone)])
+def choices(
+    method: str, parts: Iterable[str], condenser: str, backbone: str
+) -> tuple[tuple[Registry[Any], str], ...]:
+    """The names of what a run is made of, each with where it is found."""
+    condensers = () if condenser == NONE else ((CONDENSERS, condenser),)
+    return (METHODS, method), *((PARTS, part) for part in parts), *condensers, (BACKBONES, backbone)
 
 
 def completed_settings(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,13 +220,10 @@ def _completed(flat: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 def _chosen(flat: Mapping[str, Any]) -> tuple[tuple[Spec, ...], list[str]]:
     """The specifications that settings name, and what is wrong with the others."""
     shared = shared_settings()
-    named: list[tuple[Registry[Any], Any]] = [(METHODS, flat.get("method", shared["method"].default))]
-    named += [(PARTS, part) for part in str(flat.get("parts", "")).split(",") if part]
-    condenser = flat.get("condenser.name", NONE)
-    named += [(CONDENSERS, condenser)] if condenser != NONE else []
-    named += [(BACKBONES, flat.get("model.backbone", shared["model.backbone"].default))]
+    method, backbone = (flat.get(key, shared[key].default) for key in ("method", "model.backbone"))
+    parts = [part for part in str(flat.get("parts", "")).split(",") if part]
     found, problems = [], []
-    for registry, name in named:
+    for registry, name in choices(method, parts, flat.get("condenser.name", NONE), backbone):
         try:
             # What is no text is told by the check of types.
             found += [registry.get(name)] if isinstance(name, str) else []

@@ -79,6 +79,7 @@ class MethodSpec(Spec):
             settings that a run of an earlier version lacks are absent.
         released_with: dotted shared settings that decide, beside its own table, the model and the texts, what a
             released model predicts.
+        keeps: whether a site predicts with something that it keeps to itself from the run, in its workspace.
         client, server: import strings of the two sides, a `ClientMethod` and a `ServerMethod`.
         report: import string of what makes its sections of the report, a `Sections`; empty without any.
         artefact: import string of how what it releases beside a model is written and read, an `Artefact`; empty where
@@ -93,6 +94,7 @@ class MethodSpec(Spec):
     resolved: Callable[[RunSettings], Mapping[str, Any]] = lambda settings: {}
     words: Callable[[Mapping[str, Any]], Sequence[str]] = lambda settings: ()
     released_with: tuple[str, ...] = ()
+    keeps: Condition = never
     client: str
     server: str
     report: str = ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fedtag.common.methods.base import BASE_RECORDS
 from fedtag.common.methods.records import Record, by_name
-from fedtag.common.methods.spec import METHODS, Exclusion, MethodSpec
+from fedtag.common.methods.spec import METHODS, Condition, Exclusion, MethodSpec, never
 from fedtag.common.settings.registry import Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
 
@@ -21,7 +21,7 @@ class PartSpec(Spec):
         excluded: settings with which it makes no sense.
         switch: a setting of the part whose value `off` leaves the part out, and any other switches it on, so that it
             need not be named in `parts`; empty where only the name does.
-        released_with: as of a method.
+        released_with, keeps: as of a method.
         client, server: import strings of functions that take a method's side and the settings of the run, and return
             what stands around it, with the same interface.
         report: import string of what makes its sections of the report, a `Sections`; empty without any.
@@ -31,6 +31,7 @@ class PartSpec(Spec):
     excluded: tuple[Exclusion, ...] = ()
     switch: str = ""
     released_with: tuple[str, ...] = ()
+    keeps: Condition = never
     client: str
     server: str
     report: str = ""

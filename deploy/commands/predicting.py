@@ -36,19 +36,11 @@ def predict(
             help="The site's name in the run, by which large neighbourhoods are sampled. [default: the folder's]"
         ),
     ] = None,
-    architecture: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A site's own, if sites of the run have one: RUN_DIR/architectures/SITE.json, or the one in its "
-            "state. [default: the federation's]",
-        ),
-    ] = None,
     workspace: Annotated[
         Path | None,
         typer.Option(
-            help="After an exchange of features: the site's workspace in the run (RUN_DIR/sites/SITE of a simulation), "
-            "where the features lie that other sites added to. [default: only the folder's own nodes add]"
+            help="The site's workspace in the run (RUN_DIR/sites/SITE of a simulation), with what it kept to itself "
+            "there and predicts by: features that others added to, an architecture of its own. [default: without]"
         ),
     ] = None,
     debug: Debug = False,
@@ -69,7 +61,5 @@ def predict(
     from fedtag.runs import prediction
 
     with display(debug) as progress:
-        predicted = prediction.predict(
-            run, folder, cache, device, evidence, name, architecture, workspace, out, progress
-        )
+        predicted = prediction.predict(run, folder, cache, device, evidence, name, workspace, out, progress)
     show_predictions(predicted, out)

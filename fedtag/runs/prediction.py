@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -26,10 +25,7 @@ from fedtag.client.site.site import Site, name_of
 from fedtag.client.site.whole_file import write_whole
 from fedtag.client.text.encoder import Encoder
 from fedtag.client.train.threads import limited_threads
-from fedtag.common.errors import ConfigError, DataError, RunError, WireError
-from fedtag.common.models.supernet.architecture import Architecture
-from fedtag.common.models.supernet.stages import OWN, SHARED
-from fedtag.common.parts.neighbour_exchange.settings import exchange_settings
+from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import check_device
 from fedtag.server.methods.assembly import method_of
@@ -64,7 +60,6 @@ def predict(
     device: str = "auto",
     evidence: bool = True,
     name: str | None = None,
-    architecture: Path | None = None,
     workspace: Path | None = None,
     out: Path | None = None,
     progress: Progress = LOGGED,
@@ -78,16 +73,16 @@ def predict(
         device: auto, cpu, cuda, ...
         evidence: also what each prediction rests on, where the method selects texts.
         name: of the site in the run, by which large neighbourhoods are sampled; the folder's own where None.
-        architecture: file with a site's own; that of the federation where None.
-        workspace: of the site in the run, where features lie that others added to; its own nodes alone add where None.
+        workspace: of the site in the run, with what it kept to itself there and predicts by, such as features that
+            others added to; None: it predicts without.
         out: Parquet file for the predictions; none is written where None.
         progress: of the work on the folder.
 
     Raises:
         RunError: there is no released model, or it cannot be used.
         DataError: the folder breaks the contract, or the model was made for other classes or features.
-        ConfigError: `out` cannot be written, no such device, a name that a site cannot have, or an architecture or
-            workspace that has no place or is none.
+        ConfigError: `out` cannot be written, no such device, a name that a site cannot have, or a workspace for a
+            model that needs none.
     """
     if out is not None:
         check_out(out, folder)
@@ -100,13 +95,12 @@ def predict(
             f"the way of scoring '{card.scoring}' in {run / 'model.json'} is none of {', '.join(paths)}; "
             "restore the file from the run"
         )
-    own = None if architecture is None else read_architecture(architecture, paths)
-    scoring = card.scoring
-    if scoring == OWN or own is not None:
-        # Whoever has no architecture of its own predicts by that of all.
-        scoring = SHARED if own is None else OWN
-    if workspace is not None and exchange_settings(config).mode == "off":
-        raise ConfigError("--workspace is for models of runs with an exchange of features: leave it out")
+    if workspace is not None and not (
+        config.spec.keeps(config) or any(part.keeps(config) for part in config.part_specs)
+    ):
+        raise ConfigError(
+            f"--workspace {workspace}: sites keep nothing to themselves by which this model predicts: leave it out"
+        )
     called = name if name is not None else name_of(folder)
     with tempfile.TemporaryDirectory(prefix="fedtag-") as made:
         site = Site(called, folder, Path(made), cache or cache_folder(), device)
@@ -116,34 +110,16 @@ def predict(
         dimension = session.data.graph.x.shape[1]
         if dimension != card.dimension:
             raise DataError(wrong_width(folder, dimension, card.dimension))
-        released = ReleasedModel(release.parameters, card.round, scoring, own)
+        released = ReleasedModel(release.parameters, card.round, card.scoring)
         with limited_threads(session.data.graph.x.numel()):
             method = client_method_of(config)
             prediction = method.predict(released, session.data, session.context, evidence)
+        scoring = prediction.path or card.scoring
         facts = facts_of(release, scoring, session)
         predicted = Predicted(release, session.data.text_graph, prediction, scoring, facts)
     if out is not None:
         write_predictions(predicted, out)
     return predicted
-
-
-def read_architecture(file: Path, paths: Sequence[str]) -> Architecture:
-    """A site's own architecture, for a model whose ways of scoring are `paths`.
-
-    Raises:
-        ConfigError: the model has one architecture for all, or the file has none.
-    """
-    if OWN not in paths:
-        raise ConfigError(
-            "--architecture is for models whose sites have architectures of their own: leave it out"
-        )
-    try:
-        return Architecture.from_json(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, RecursionError, WireError) as error:
-        raise ConfigError(
-            f"--architecture {file} cannot be read: {error}; give a file of architectures/ in the run directory, or of "
-            "the site's state"
-        ) from error
 
 
 def check_fit(session: OpenedSite, features: str, dimension: int) -> None:

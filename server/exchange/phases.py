@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
+from fedtag.common.config.ingredients import FEDTAG, INGREDIENTS, ingredients, packages, reported_packages
 from fedtag.common.errors import QuorumError
 from fedtag.common.logs import Event, fields
 from fedtag.common.numerics.robust_rules import fewest_clients
 from fedtag.common.secure.phases import PROTOCOL
-from fedtag.common.wire.protocol import installed_release
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
 from fedtag.server.exchange.exchange import Exchange
 from fedtag.server.exchange.inbox import Inbox
@@ -25,7 +25,7 @@ from fedtag.server.protocol.method import ServerMethod
 from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.monitor import Monitor, left_out
 from fedtag.server.state.progress import Progress
-from fedtag.server.state.round import Round
+from fedtag.server.state.round import Exchanged, Round
 from fedtag.server.state.run_state import RunState
 from fedtag.server.tracking.run_directory import RunDirectory
 
@@ -156,7 +156,7 @@ class Phases:
                 self.progress.note(
                     note, fields(Event.RETURNED, round=current.number, client=client, node=str(node))
                 )
-            self._note_releases(current, exchanged.releases)
+            self._note_releases(current, exchanged)
             troubles = exchanged.failures | refusals_by_node(exchanged.replies, refused)
             self.monitor.exchanged(current.number, phase.name, exchanged, troubles, self.names)
             refused |= {labels[node]: reason for node, reason in exchanged.failures.items()}
@@ -196,17 +196,26 @@ class Phases:
         rule = self.config.aggregation
         return fewest_clients(rule.rule, rule.hostile, rule.trim)
 
-    def _note_releases(self, current: Round, releases: Mapping[int, str]) -> None:
-        """Keep which release each client has, and say once where it is not the server's."""
-        found = {self.names[node]: release for node, release in releases.items() if node in self.names}
-        for client, release in sorted(found.items() - self.run_state.releases.items()):
-            if release != installed_release():
-                note = (
-                    f"{client} has fedtag {release}, the server {installed_release()}; both have one protocol"
-                )
-                other = fields(Event.OTHER_RELEASE, round=current.number, client=client, release=release)
-                self.progress.note(note, other)
-        self.run_state.releases = {**self.run_state.releases, **found}
+    def _note_releases(self, current: Round, exchanged: Exchanged) -> None:
+        """Keep which releases clients have of what the run is made of, and say once where they are not the server's."""
+        own = packages(self.config)
+        for node in sorted(exchanged.releases.keys() & self.names.keys()):
+            client = self.names[node]
+            before = self.run_state.releases.get(client, {})
+            introduction = exchanged.replies[node].content.values.get("introduction")
+            found = {
+                **before,
+                **reported_packages(introduction, own),
+                FEDTAG: exchanged.releases[node],
+            }
+            for package, version in sorted(found.items() - before.items()):
+                if version != own[package]:
+                    note = (
+                        f"{client} has {package} {version}, the server {own[package]}; both have one protocol"
+                    )
+                    other = fields(Event.OTHER_RELEASE, round=current.number, client=client, release=version)
+                    self.progress.note(note, other)
+            self.run_state.releases = {**self.run_state.releases, client: found}
 
     def _instruction(
         self,
@@ -220,6 +229,8 @@ class Phases:
         more = Content() if extra is None else extra(client)
         tensors: dict[str, Tensor] = {}
         values: dict[str, object] = {"introduce": client is None}
+        if client is None:
+            values[INGREDIENTS] = ingredients(self.config)
         letters = more.letters
         if phase.name not in PROTOCOL:
             content = self.method.instruct(run_state.state, phase, client, self.context)

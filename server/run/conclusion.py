@@ -13,8 +13,8 @@ from pathlib import Path
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
+from fedtag.common.config.ingredients import packages
 from fedtag.common.models.parameters import fingerprint
-from fedtag.common.wire.protocol import installed_release
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.method import ServerMethod, course
 from fedtag.server.report.page import write_report
@@ -119,7 +119,7 @@ def summarise(
         versions={
             "python": platform.python_version(),
             **installed_versions(PACKAGES),
-            **releases(run_state.releases),
+            **releases(run_state.releases, packages(config)),
         },
     )
 
@@ -145,11 +145,15 @@ def installed_versions(packages: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def releases(reported: Mapping[str, str]) -> dict[str, str]:
-    """The server's release, and that of each client that has another one."""
-    own = installed_release()
-    others = {f"fedtag at {client}": found for client, found in sorted(reported.items()) if found != own}
-    return {"fedtag": own, **others}
+def releases(reported: Mapping[str, Mapping[str, str]], own: Mapping[str, str]) -> dict[str, str]:
+    """The server's releases of what the run is made of, and those of clients that have other ones."""
+    others = {
+        f"{package} at {client}": version
+        for client, found in sorted(reported.items())
+        for package, version in sorted(found.items())
+        if version != own.get(package)
+    }
+    return {**own, **others}
 
 
 def weights_lag(config: RunConfig) -> int | None:

@@ -17,7 +17,7 @@ from fedtag.common.errors import RunError
 from fedtag.common.tensors import owned, read_tensors, tensor_bytes
 from fedtag.server.tracking.durable_files import json_text, write_atomically
 
-SCHEMA = "2"
+SCHEMA = "3"
 KEPT = 2
 HEADER = "fedtag"
 FILE_NAME = re.compile(r"round-(\d+)(?:-(\d+))?\.safetensors")

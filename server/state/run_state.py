@@ -48,7 +48,7 @@ class RunState:
         letters: sealed records that wait for their recipients, by client.
         nodes: which node answered last under each name; only for messages to people, because after a resumption
             a node has no name until it tells it anew.
-        releases: of fedtag, at each client.
+        releases: of fedtag, and of the other packages that the run is made of, at each client, by package.
     """
 
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -76,7 +76,7 @@ class RunState:
     letters: Mapping[str, tuple[Letter, ...]] = field(default_factory=dict)
     nodes: Mapping[int, str] = field(default_factory=dict)
     users: Mapping[str, int] | None = None
-    releases: Mapping[str, str] = field(default_factory=dict)
+    releases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def consider(
         self,

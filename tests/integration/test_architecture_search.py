@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.discretisation import discretised
+from fedtag.common.tensors import tensor_bytes
 from fedtag.common.wire.records import Content
 from fedtag.deploy.cli import app
 from fedtag.server.report.page import write_report
@@ -90,10 +92,8 @@ def test_a_site_predicts_by_its_own_architecture_as_it_was_scored(tiny: Tiny, tm
         name, folder = session.site.name, session.site.folder
         for own in (True, False):
             out = tmp_path / f"{name}-{own}.parquet"
-            file = released / "architectures" / f"{name}.json"
-            result = fedtag(
-                "predict", released, folder, "--out", out, *(["--architecture", file] if own else [])
-            )
+            options = ["--workspace", session.site.workspace] if own else []
+            result = fedtag("predict", released, folder, "--out", out, *options)
             assert result.exit_code == 0, result.stderr
             table = parquet.read_table(out)
             assert set(table["scoring"].to_pylist()) == {"own" if own else "shared"}
@@ -104,31 +104,28 @@ def test_a_site_predicts_by_its_own_architecture_as_it_was_scored(tiny: Tiny, tm
     assert right[True] != right[False]
 
 
-def test_architectures_that_predict_nothing_are_refused(tiny: Tiny, tmp_path: Path) -> None:
+def test_workspaces_that_say_nothing_of_an_architecture_are_refused(tiny: Tiny, tmp_path: Path) -> None:
     own, one = tiny(SETTINGS), tiny({**SETTINGS, "da_dfgas.personal": False})
-    file = own.place / "run" / "architectures" / "site-0.json"
+    site = own.sessions[0].site
+    copy = tmp_path / "workspace"
+    shutil.copytree(site.workspace, copy)
+    (kept,) = copy.rglob("architecture.safetensors")
 
-    def refused(run: Tried, architecture: Path) -> str:
+    def refused(run: Tried, workspace: Path) -> str:
         out = tmp_path / "predictions.parquet"
-        result = fedtag(
-            "predict",
-            run.place / "run",
-            run.sessions[0].site.folder,
-            "--out",
-            out,
-            "--architecture",
-            architecture,
-        )
+        result = fedtag("predict", run.place / "run", site.folder, "--out", out, "--workspace", workspace)
         assert result.exit_code in (1, 2)
         assert not out.exists()
         assert len(result.stderr.strip().splitlines()) == 1, result.stderr
         return result.stderr
 
-    assert "sites have architectures of their own" in refused(one, file)
-    assert "cannot be read" in refused(own, tmp_path / "none.json")
-    told = json.loads(file.read_text())
-    for broken in ("[", "[" * 100_000, "{}", json.dumps({**told, "cells": [{}]}), "\0"):
-        (tmp_path / "broken.json").write_text(broken)
-        assert "cannot be read" in refused(own, tmp_path / "broken.json")
-    (tmp_path / "two.json").write_text(json.dumps({**told, "cells": told["cells"] * 2}))
-    assert "has 2 cells, and the model 1" in refused(own, tmp_path / "two.json")
+    assert "keep nothing to themselves" in refused(one, site.workspace)
+    assert "keeps no 'architecture' of any run" in refused(own, tmp_path)
+    told = told_architectures(own)[site.name]
+    for broken in ({"cells": [{}]}, {"cells": 3}, {**told, "cells": [[]]}):
+        kept.write_bytes(tensor_bytes({}, {"values": json.dumps(broken)}))
+        assert "is damaged" in refused(own, copy)
+    kept.write_bytes(b"[")
+    assert "is damaged" in refused(own, copy)
+    kept.write_bytes(tensor_bytes({}, {"values": json.dumps({"cells": told["cells"] * 2})}))
+    assert "has 2 cells, and the model 1" in refused(own, copy)

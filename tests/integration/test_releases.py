@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from flwr.app import Context, Message, RecordDict
 
-from fedtag.client.app import at_the_site, client_app
+from fedtag.client.app import at_the_site, client_app, in_this_process, open_site
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig, flatten
+from fedtag.common.config.ingredients import INGREDIENTS
 from fedtag.common.errors import VersionError
 from fedtag.common.wire.envelope import opened, sealed
-from fedtag.common.wire.protocol import PROTOCOL, installed_release
+from fedtag.common.wire.protocol import PROTOCOL, app_versions, installed_release
 from fedtag.common.wire.serialised import Serialised
 from fedtag.deploy.federation.bundle import write_app
 from fedtag.runs.grid import InProcessGrid
@@ -219,3 +220,75 @@ def test_a_site_refuses_before_it_reads_settings_or_data(caplog: pytest.LogCaptu
         f"hospital-a: VersionError: the message is of protocol {PROTOCOL + 1}"
     )
     assert f"here is protocol {PROTOCOL}" in caplog.text
+
+
+class Others(Grid):
+    """The server has something else behind the names than one of the sites."""
+
+    def __init__(self, clients: list[SiteRun], change: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(clients, {}, {})
+        self.change = change
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        messages = list(messages)
+        for message in messages:
+            header = json.loads(str(message.content["header"]["json"]))
+            if message.metadata.dst_node_id == SITE and INGREDIENTS in header["values"]:
+                self.change(header["values"][INGREDIENTS])
+                message.content["header"]["json"] = json.dumps(header)
+        return super().push_messages(messages)
+
+
+def run_with(
+    sites: list[Site], path: Path, change: Callable[[dict[str, Any]], None]
+) -> tuple[RunDirectory, list[str]]:
+    config, directory, notes = RunConfig.from_flat(SETTINGS), RunDirectory(path), Notes(False)
+    Rounds(Others([SiteRun(site, config) for site in sites], change), config, directory, notes).run()
+    return directory, notes.texts
+
+
+def test_a_site_with_another_package_behind_a_name_refuses_with_both(
+    sites: list[Site], tmp_path: Path
+) -> None:
+    def changed(told: dict[str, Any]) -> None:
+        told["method"]["fedavg"] |= {"package": "stranger", "version": "2.3"}
+
+    directory, notes = run_with(sites, tmp_path / "run", changed)
+    why = (
+        f"error 2: VersionError: method 'fedavg' is from fedtag {OWN} (interface 1) here and from stranger 2.3 "
+        "(interface 1) at the server: install the same package on all sides"
+    )
+    assert f"round 1, node {SITE} is left out: {why}" in notes
+    assert [row.clients_ok for row in directory.read_rounds()] == [2, 2]
+    assert (directory.path / "model.safetensors").is_file()
+
+
+def test_a_site_with_another_version_behind_a_name_takes_part(sites: list[Site], tmp_path: Path) -> None:
+    def changed(told: dict[str, Any]) -> None:
+        told["method"]["fedavg"]["version"] = "0.0.1"
+
+    directory, _ = run_with(sites, tmp_path / "run", changed)
+    assert [row.clients_ok for row in directory.read_rounds()] == [3, 3]
+
+
+def test_a_site_that_lacks_the_method_says_which_package_brings_it(
+    sites: list[Site], caplog: pytest.LogCaptureFixture
+) -> None:
+    told = {"method": {"own": {"package": "stranger", "version": "2.3", "interface": 1, "records": ""}}}
+    values = {"introduce": True, INGREDIENTS: told}
+    table = {"kind": "Instruction", "run": "r", "step": 1, "round": 1, "phase": "train", "values": values}
+    node = {"data": str(sites[0].folder), "name": "hospital-a"}
+    context = Context(
+        run_id=1,
+        node_id=1,
+        node_config=node,
+        state=RecordDict(),
+        run_config={**app_versions(), "method": "own"},
+    )
+    message = Message(sealed(Serialised(json.dumps(table))), dst_node_id=1, message_type="train")
+    reply = client_app(in_this_process(open_site))(message, context)
+    assert reply.error.reason == (
+        "hospital-a: VersionError: method 'own' is not installed here, or cannot be used, and the server has it from "
+        "stranger 2.3 (interface 1): install that here"
+    )
+    assert "no method is called so" in caplog.text

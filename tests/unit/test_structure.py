@@ -44,6 +44,7 @@ ROOMS = {
     # The condenser that a method has by default.
     "gcond": ("common/methods/fedc4/spec.py",),
     "gcond-x": ("common/methods/fedc4/spec.py",),
+    "dance-core": ("common/methods/dance/settings.py",),
     # Settings of earlier releases, which are refused with their new names.
     "fedgc": ("common/parts/neighbour_exchange/spec.py",),
 }
@@ -102,7 +103,7 @@ def rooms(name: str) -> tuple[str, ...]:
 
 def written(name: str) -> re.Pattern[str]:
     """Finds a name of a method, part or condenser in a source, however it is written."""
-    forms = [name, *WRITTEN.get(name, ())]
+    forms = [name, name.replace("-", "_"), *WRITTEN.get(name, ())]
     return re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, forms))})(?![\w])", re.IGNORECASE)
 
 

@@ -14,6 +14,8 @@ from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.base import ClientMethod, Handler
 from fedtag.client.methods.da_dfgas.networks import (
     convinces,
+    keep_architecture,
+    kept_architecture,
     network,
     own_architecture,
     own_logits,
@@ -119,7 +121,7 @@ class DaDfgas(ClientMethod[DaDfgasConfig]):
     def predict(
         self, released: ReleasedModel, data: SiteData, context: Context, evidence: bool = False
     ) -> Prediction:
-        """By the released weights in a given architecture or that of the released logits, or as the supernet itself.
+        """By the released weights in the site's own architecture; in that of all where it is not at hand.
 
         Raises:
             RunError: the released supernet has no such network.
@@ -127,14 +129,16 @@ class DaDfgas(ClientMethod[DaDfgasConfig]):
         supernet = load_released(self.model(data, context).to(data.device), released)
         if released.path == SUPERNET:
             return Prediction(logits_of(supernet, data))
-        architecture = released.architecture or shared_architecture(context, released.parameters)
+        own = kept_architecture(context) if released.path == OWN else None
+        architecture = own or shared_architecture(context, released.parameters)
         cells = context.settings.cells
         if len(architecture.cells) != cells:
             raise RunError(
                 f"the architecture has {len(architecture.cells)} cells, and the model {cells}: "
-                "take one of the run that the model is from"
+                "give the workspace that the site had in the run that the model is from"
             )
-        return Prediction(logits_of(network(architecture, released.parameters, data, context), data))
+        logits = logits_of(network(architecture, released.parameters, data, context), data)
+        return Prediction(logits, path=SHARED if own is None else OWN)
 
 
 def stages(context: Context) -> Stages:
@@ -148,7 +152,8 @@ def searches(context: Context, round_number: int) -> bool:
 
 
 def reported_network(model: nn.Module, architecture: Architecture, context: Context) -> dict[str, Any]:
-    """What the server is told of the client's network; where that is nothing, the site keeps it in its state."""
+    """What the server is told of the client's network, which the site keeps to predict by."""
+    keep_architecture(architecture, context)
     described = {**architecture.as_json(), "parameters": parameter_count(model)}
     if tells_architectures(context.config):
         return {"architecture": described}

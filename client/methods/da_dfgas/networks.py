@@ -9,11 +9,15 @@ from torch import Tensor
 
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.da_dfgas.training import Context, logits_of, validation_halves
+from fedtag.client.site.state import Remembered
+from fedtag.common.errors import RunError, WireError
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.discretisation import discretised
 from fedtag.common.models.supernet.logits import is_architecture
 from fedtag.common.models.supernet.network import DiscreteNetwork, discrete_network
 
+KEPT = "architecture"
+"""Under which a site keeps the one that it trained."""
 BEYOND_CHANCE = 1.645
 """Standard errors of McNemar's test: a share of 5% of clients takes an architecture that is no better."""
 
@@ -35,6 +39,29 @@ def own_architecture(context: Context, received: Mapping[str, Tensor]) -> Archit
     """That of the logits that the client keeps; of the global ones, if it keeps none or all have the same."""
     own = own_logits(context) if context.settings.personal else {}
     return discretised(own or received, context.settings.path_gap)
+
+
+def keep_architecture(architecture: Architecture, context: Context) -> None:
+    """Remember, for predictions after the run, the architecture that the client trains."""
+    context.memory.derived(KEPT, lambda: Remembered({}, architecture.as_json()))
+
+
+def kept_architecture(context: Context) -> Architecture | None:
+    """That of the network which the site trained in a run; None where it is not known what it kept.
+
+    Raises:
+        DataError: it has kept none.
+        RunError: what it kept is damaged.
+    """
+    found = context.memory.derived(KEPT, lambda: Remembered({}, {}))
+    if not found.values:
+        return None
+    try:
+        return Architecture.from_json(found.values)
+    except WireError as error:
+        raise RunError(
+            f"the architecture that the site kept is damaged ({error}): predict without its workspace"
+        ) from error
 
 
 def network(

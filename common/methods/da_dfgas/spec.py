@@ -113,6 +113,7 @@ SPEC = MethodSpec(
     ),
     resolved=resolved,
     words=words,
+    keeps=lambda settings: settings.own(DaDfgasConfig).personal,
     client="fedtag.client.methods.da_dfgas:METHOD",
     server="fedtag.server.methods.da_dfgas.method:METHOD",
     report="fedtag.server.methods.da_dfgas.report:sections",

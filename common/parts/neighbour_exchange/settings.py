@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fedtag.common.settings.run_settings import RunSettings
 from fedtag.common.settings.sections import Count, Section
 
 
@@ -23,9 +22,3 @@ class NeighbourExchangeConfig(Section):
     min_neighbours: Count = Field(
         3, description="least foreign neighbours over which a node gets a sum; others go without"
     )
-
-
-def exchange_settings(settings: RunSettings) -> NeighbourExchangeConfig:
-    """Those of the exchange; with the mode off in a run without it."""
-    table = settings.tables.get("neighbour-exchange")
-    return table if isinstance(table, NeighbourExchangeConfig) else NeighbourExchangeConfig()

@@ -126,6 +126,7 @@ SPEC = PartSpec(
         Exclusion("copied nodes", _copies),
         Exclusion("hidden statistics", _hidden),
     ),
+    keeps=lambda settings: True,
     client="fedtag.client.parts.neighbour_exchange.method:around",
     server="fedtag.server.parts.neighbour_exchange.method:around",
     report="fedtag.server.parts.neighbour_exchange.report:sections",

@@ -12,6 +12,7 @@ from fedtag.common.config import RunConfig
 from fedtag.common.config.run_config import without_foreign
 from fedtag.common.errors import DataError, ProtocolError
 from fedtag.common.models.parameters import fingerprint
+from fedtag.common.wire.protocol import installed_release
 from fedtag.common.wire.records import Content, Instruction, Reply
 
 SECOND = {"evaluate": True, "evaluate_local": True, "introduce": True}
@@ -49,6 +50,7 @@ def test_a_reply_belongs_to_its_instruction_and_introduces_its_site(
         "classes": ["a", "b", "c"],
         "dimension": 8,
         "features": "features.npy",
+        "packages": {"fedtag": installed_release()},
         "encoded_chunks": 0,
         "encoded_tokens": 0,
     }
