@@ -134,6 +134,7 @@ def check_phases(phases: Iterable[Phase], settings: RunConfig) -> None:
         "privacy.dp.mode": (privacy.dp.mode, "off"),
     }
     single = {
+        "aggregation.rule": (aggregation.rule, "mean"),
         "privacy.secure-aggregation": (privacy.secure_aggregation, False),
         "privacy.dp.mode": (privacy.dp.mode, "off"),
     }

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError
 from fedtag.common.numerics.clipping import l2_norm
-from fedtag.server.strategies.aggregation import NOTHING, Aggregation, masked_mean
+from fedtag.server.protocol.phases import Phase
+from fedtag.server.strategies.aggregation import NOTHING, Aggregation, check_phases, masked_mean
 from fedtag.server.strategies.weights import ClientStatistics
 
 Updates = dict[str, dict[str, Tensor]]
@@ -241,3 +243,43 @@ def test_a_tensor_that_nobody_used_stays() -> None:
         )
         assert after.moved["unused"].tolist() == [3.0]
         assert not after.moved["w"].equal(model["w"])
+
+
+STEP, SUM, EACH, LETTERS = (
+    Phase("train", "moves the model", gathers="step"),
+    Phase("count", "sums over nodes", gathers="sum"),
+    Phase("show", "stays single", gathers="each"),
+    Phase("write", "letters alone", letters=True),
+)
+SECURE = {"privacy.secure-aggregation": True}
+NOISED = {"privacy.dp.mode": "central", "aggregation.weights": "uniform"}
+MEDIAN = {"aggregation.rule": "median"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "settings", "sentence"),
+    [
+        (
+            SUM,
+            MEDIAN,
+            "aggregation.rule = median: phase 'count' of method fedavg gathers sums .*: set it to mean",
+        ),
+        (SUM, {"aggregation.normalise": "fednova"}, "normalise = fednova: phase 'count' .*: set it to none"),
+        (SUM, NOISED, "privacy.dp.mode = central: phase 'count' .*: set it to off"),
+        (EACH, SECURE, "privacy.secure-aggregation = true: phase 'show' .* singly: set it to false"),
+        (EACH, NOISED, "privacy.dp.mode = central: phase 'show' .*: set it to off"),
+        (EACH, MEDIAN, "aggregation.rule = median: phase 'show' .*: set it to mean"),
+        (SUM, SECURE, ""),
+        *((phase, settings, "") for phase in (STEP, LETTERS) for settings in (SECURE, NOISED, MEDIAN)),
+        *((phase, {}, "") for phase in (STEP, SUM, EACH, LETTERS)),
+    ],
+)
+def test_what_an_exchange_gathers_says_what_may_be_done_with_it(
+    phase: Phase, settings: dict[str, Any], sentence: str
+) -> None:
+    config = RunConfig.from_flat({"method": "fedavg", "clients": 3, **settings})
+    if not sentence:
+        check_phases([STEP, phase], config)
+        return
+    with pytest.raises(ConfigError, match=sentence):
+        check_phases([STEP, phase], config)
