@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fedtag.common.config import RunConfig
-from fedtag.common.config.ingredients import INGREDIENTS, differing, ingredients, lacking
+from fedtag.common.config.ingredients import differing, ingredients, lacking
 from fedtag.common.errors import ConfigError, VersionError
+from fedtag.common.secure.names import INGREDIENTS
 from fedtag.common.wire.records import Instruction
 
 LOGGER = logging.getLogger("fedtag")

@@ -15,13 +15,14 @@ from fedtag.client.secure.member import Member
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ProtocolError
-from fedtag.common.models.parameters import fingerprint, moved_by_steps
+from fedtag.common.methods.told import told_digest
+from fedtag.common.models.parameters import moved_by_steps
 from fedtag.common.numerics.clipping import clipped
 from fedtag.common.numerics.noise import entropy_generator, gaussian, share_of_noise
 from fedtag.common.parts.spec import declared_records
 from fedtag.common.secure.fixed_point import FixedPoint
 from fedtag.common.secure.identity import Identity
-from fedtag.common.secure.names import UNREAD
+from fedtag.common.secure.names import JOIN, UNREAD
 from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
 from fedtag.common.secure.roster import read_roster
 from fedtag.common.secure.upload import MASKED, SIZES, VECTOR, Layout
@@ -119,19 +120,21 @@ class Guard:
 
     def _masked(self, content: Content, request: Any, instruction: Instruction) -> Content:
         config = self.config
-        if not isinstance(request, dict) or request.keys() - {"join"} != {"index", "layout", "weights"}:
+        if not isinstance(request, dict) or request.keys() != {"index", "layout", "weights"}:
             raise ProtocolError(
                 "a request to upload has index, layout and weights; the server needs the same fedtag"
             )
         member = site_member(self.site, config, instruction.run)
         unread: tuple[str, ...] = ()
-        if "join" in request:
+        join = instruction.content.values.get(JOIN)
+        if join is not None:
             shares = [letter for letter in instruction.content.letters if letter.kind == SHARES]
-            unread = member.join(request["join"], shares)
+            unread = member.join(join, shares)
         layout, weights = Layout.from_json(request["layout"]), request["weights"]
         training = content.values.get("training") or {}
         weight = _own_weight(weights, self.site.name)
         own = content.section("update")
+        _check_layout(layout, own, self.site.name)
         if layout.update:
             normaliser = training.get("normaliser", 0.0)
             update, scalars = weighed(own, weight, normaliser, layout, config, member.threshold)
@@ -153,13 +156,30 @@ class Guard:
                 request["index"],
                 vector,
                 weights,
+                told_digest(instruction, self.declared, config.digest()),
                 f"round {instruction.round}, {instruction.phase}",
-                fingerprint(instruction.content.section("model")),
             )
         upload = {f"{MASKED}/{VECTOR}": torch.from_numpy(masked.view("int64"))}
         values = {**content.values, UNREAD: list(unread)} if unread else content.values
         open_content = Content({**upload, **prefixed("scores", scores)}, values, content.letters)
         return sums_alone(open_content) if hidden else open_content
+
+
+def _check_layout(layout: Layout, own: Mapping[str, Tensor], name: str) -> None:
+    """Refuse a layout of an update that is not the site's own; what only some members have may be missing in either."""
+    if not own or not layout.update:
+        return
+    floats = {tensor for tensor, value in own.items() if value.is_floating_point()}
+    some = set(layout.used)
+    if unknown := sorted(layout.update.keys() - floats - some):
+        raise ProtocolError(
+            f"the layout of {name} has {', '.join(unknown[:5])}, which its update does not have: the server needs the "
+            "same fedtag"
+        )
+    if missing := sorted(floats - layout.update.keys() - some):
+        raise ProtocolError(
+            f"the layout of {name} lacks {', '.join(missing[:5])} of its update: the server needs the same fedtag"
+        )
 
 
 def _own_weight(weights: Any, name: str) -> float:

@@ -21,7 +21,7 @@ from fedtag.client.site.storage import full_disk_explained
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.config.ingredients import packages
-from fedtag.common.secure.names import UNOPENED
+from fedtag.common.secure.names import INTRODUCE, UNOPENED
 from fedtag.common.secure.phases import PROTOCOL
 from fedtag.common.wire.records import Content, Instruction, Reply
 
@@ -64,7 +64,7 @@ class SiteRun:
                 content = self._contribution(instruction)
         values = dict(content.values)
         values["seconds"] = {work: round(seconds, 6) for work, seconds in self._clock.seconds.items()}
-        if instruction.content.values.get("introduce"):
+        if instruction.content.values.get(INTRODUCE):
             values["introduction"] = self.introduction()
         content = Content(content.tensors, values, content.letters)
         return Reply(

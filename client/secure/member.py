@@ -127,7 +127,7 @@ class Member:
         return tuple(sorted(set(block.members) - present))
 
     def mask(
-        self, index: int, vector: NDArray[np.float64], weights: Any, occasion: str = "", received: str = ""
+        self, index: int, vector: NDArray[np.float64], weights: Any, told: bytes, occasion: str = ""
     ) -> NDArray[np.uint64]:
         """This site's upload for one sum: its encoded vector under the masks of that sum.
 
@@ -139,11 +139,12 @@ class Member:
             index: which sum of the block.
             vector: what this site adds, already multiplied by its weight.
             weights: {member: weight}, of all members of the block.
+            told: digest of what the server asked for. Masks between members that were asked for different things do not
+                cancel, and with a roster survivors sign it: a server that asks all but one for nothing, or each for
+                something else, could otherwise read single updates from the sum.
             occasion: what the sum is for, such as a round's phase. A repeated round trains the same update again;
                 two sums of it over different members would differ by what is to stay hidden. Empty if the vector
                 will not be part of another sum.
-            received: fingerprint of the model whose update the vector holds, which survivors sign with a roster: a
-                server that sends each site another model could tell their updates apart in the sum.
 
         Raises:
             ProtocolError: the sum was masked or passed over before, or a weight would isolate a member.
@@ -163,10 +164,10 @@ class Member:
             subtracted: list[bytes] = []
             for peer, keys in block.members.items():
                 if peer != self.name:
-                    key = pair_key(private, keys.mask_keys[index], slot, self.name, peer)
+                    key = pair_key(private, keys.mask_keys[index], slot, self.name, peer, told)
                     (added if adds(self.name, peer) else subtracted).append(key)
             upload = masked(self.fixed.encode(np.asarray(vector, np.float64)), added, subtracted)
-            self._vault.save(held.after_mask(index, table, occasion, received))
+            self._vault.save(held.after_mask(index, table, occasion, told.hex()))
         return upload
 
     def sign(self, request: Any) -> str:
@@ -183,9 +184,7 @@ class Member:
             table = request_table(request, {"index", "survivors"}, "sign")
             survivors = self._survivors(held, block, table)
             self._vault.save(replace(held, signed=survivors))
-            return self.identity.sign(
-                statement(block, held.masked, survivors, held.weights, held.received)
-            ).hex()
+            return self.identity.sign(_statement(held, block, survivors)).hex()
 
     def release(self, request: Any) -> dict[str, dict[str, str]]:
         """The shares with which the sum masked last can be opened, for one list of survivors only.
@@ -207,8 +206,7 @@ class Member:
             table = request_table(request, {"index", "survivors", "signatures"}, "release")
             survivors = self._survivors(held, block, table)
             if self.roster is not None:
-                signed = statement(block, held.masked, survivors, held.weights, held.received)
-                check_signatures(block, signed, survivors, table["signatures"])
+                check_signatures(block, _statement(held, block, survivors), survivors, table["signatures"])
             if held.occasion and not self._vault.note_opened(
                 held.occasion, parts_digest(held.weights, survivors)
             ):
@@ -278,3 +276,7 @@ class Member:
                 )
         check_balance(held.weights, survivors, self.largest_weight)
         return survivors
+
+
+def _statement(held: Holdings, block: Block, survivors: Sequence[str]) -> bytes:
+    return statement(block, held.masked, survivors, bytes.fromhex(held.told))

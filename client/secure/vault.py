@@ -42,7 +42,7 @@ class Holdings:
         signed: the survivors that it signed for the last sum.
         released: the survivors for which it released shares of the last sum.
         occasion: what the last sum was for; empty if its vector will never be part of another one.
-        received: fingerprint of the model whose update it holds.
+        told: digest of what it was asked for, in hexadecimal.
     """
 
     plan: Plan
@@ -56,9 +56,9 @@ class Holdings:
     signed: tuple[str, ...] | None = None
     released: tuple[str, ...] | None = None
     occasion: str = ""
-    received: str = ""
+    told: str = ""
 
-    def after_mask(self, index: int, weights: Mapping[str, float], occasion: str, received: str) -> Holdings:
+    def after_mask(self, index: int, weights: Mapping[str, float], occasion: str, told: str) -> Holdings:
         """With a sum begun: its own secrets have served, and shares of earlier sums are of no more use."""
         return replace(
             self,
@@ -69,7 +69,7 @@ class Holdings:
             signed=None,
             released=None,
             occasion=occasion,
-            received=received,
+            told=told,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Holdings:
             "signed": self.signed,
             "released": self.released,
             "occasion": self.occasion,
-            "received": self.received,
+            "told": self.told,
         }
 
     @classmethod
@@ -127,7 +127,7 @@ class Holdings:
             _names(value["signed"]),
             _names(value["released"]),
             value["occasion"],
-            value["received"],
+            value["told"],
         )
 
 

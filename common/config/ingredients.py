@@ -12,8 +12,6 @@ from fedtag.common.config.run_config import RunConfig
 from fedtag.common.settings.registry import HERE, Spec
 from fedtag.common.wire.protocol import installed_release
 
-INGREDIENTS = "ingredients"
-"""The value of an instruction that names what the server has."""
 FEDTAG = "fedtag"
 _WORD = re.compile(r"[\w.+!-]{1,40}")
 

@@ -26,6 +26,8 @@ class Record:
             client to client, which the server relays sealed.
         schema: of a value that clients send: a type that pydantic can check strictly, with the bounds of its values.
             None for what the server sends.
+        alone: tensors that the server sends to those clients alone that lack them; all are told their fingerprint, in a
+            value of the same name.
         summed: clients' parts come together in a sum, so that under masks no single one is seen.
         column: a value that clients send becomes a column of their rows in clients.jsonl; of a table, its numbers and
             texts become one each.
@@ -36,6 +38,7 @@ class Record:
     protected: Protection = "none"
     form: Literal["tensors", "value", "letter"] = "tensors"
     schema: Any = None
+    alone: bool = False
     summed: bool = False
     column: bool = False
 

@@ -49,8 +49,6 @@ class Traits:
         backbone: it trains the run's backbone, and not only models of its own.
         keeps_evidence: clients write evidence for the released model, so that it goes to them at the end.
         paces: the server says which clients train longer.
-        personal: what a client is told in its first exchange depends on who it is; a server that goes on with a run
-            then asks all for their names first.
         releases: what a finished run leaves: `nothing`, a `model`, a `model per client`, or a `graph` and a model.
     """
 
@@ -61,7 +59,6 @@ class Traits:
     backbone: bool = True
     keeps_evidence: bool = False
     paces: bool = False
-    personal: Condition = never
     releases: Literal["nothing", "model", "model per client", "graph"] = "model"
 
 

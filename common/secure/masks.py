@@ -45,17 +45,22 @@ def mask_key(secret: bytes, slot: Slot, owner: str) -> X25519PrivateKey:
     return X25519PrivateKey.from_private_bytes(derived_key(secret, "mask key", *slot.parts, owner))
 
 
-def pair_key(private: X25519PrivateKey, public: bytes, slot: Slot, owner: str, peer: str) -> bytes:
-    """The key of the mask that two members share in one sum; both compute the same.
+def pair_key(
+    private: X25519PrivateKey, public: bytes, slot: Slot, owner: str, peer: str, told: bytes
+) -> bytes:
+    """The key of the mask that two members share in one sum; both compute the same if they were told the same.
 
     Args:
         private: the mask key of `owner`.
         public: the public mask key of `peer`, 32 bytes.
+        told: digest of what the server asked the owner for.
 
     Raises:
         ProtocolError: the public key is degenerate.
     """
-    return derived_key(agreed_secret(private, public, peer), "pair", *slot.parts, *sorted((owner, peer)))
+    return derived_key(
+        agreed_secret(private, public, peer), "pair", *slot.parts, *sorted((owner, peer)), told
+    )
 
 
 def self_key(secret: bytes, slot: Slot, owner: str) -> bytes:

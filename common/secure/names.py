@@ -13,3 +13,12 @@ SHOWN = "shown"
 
 UNREAD = "unread"
 """Under this name a reply tells whose letters with shares of secrets could not be read."""
+
+INTRODUCE = "introduce"
+"""Under this name an instruction asks a client who it is."""
+
+INGREDIENTS = "ingredients"
+"""Under this name the same instruction tells what the server has of what the run is made of."""
+
+JOIN = "join"
+"""Under this name an instruction tells a member who is in the block of its sum."""

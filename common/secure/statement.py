@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,30 +12,18 @@ from fedtag.common.secure.canonical import canonical, from_hex
 SIGNATURE_BYTES = 64
 
 
-def weights_digest(weights: Mapping[str, float]) -> bytes:
-    """SHA-256 over the weight of each member, bit for bit."""
-    parts: list[str | bytes] = []
-    for name, weight in sorted(weights.items()):
-        parts += [name, struct.pack("<d", weight)]
-    return hashlib.sha256(canonical("weights", *parts)).digest()
+def statement(block: Block, index: int, survivors: Iterable[str], told: bytes) -> bytes:
+    """The bytes to sign: which sum of which block, over whom, and what was asked for.
 
-
-def statement(
-    block: Block, index: int, survivors: Iterable[str], weights: Mapping[str, float], received: str = ""
-) -> bytes:
-    """The bytes to sign: which sum of which block, over whom, with which weights, and of updates to what.
-
-    Two members sign the same bytes only if the server told them the same members, keys, survivors and weights,
-    and sent them the same model. `received` is the fingerprint of the latter, empty where there is none.
+    Two members sign the same bytes only if the server told them the same members, keys and survivors, and asked them
+    for the same. `told` is the digest of the latter.
 
     Raises:
         ProtocolError: the block has no such sum.
     """
     slot = block.slot(index)
     ordered = sorted(survivors)
-    return canonical(
-        "survivors", *slot.parts, block.digest, weights_digest(weights), received, len(ordered), *ordered
-    )
+    return canonical("survivors", *slot.parts, block.digest, told, len(ordered), *ordered)
 
 
 def signers(block: Block, signed: bytes, signatures: Mapping[str, Any]) -> tuple[str, ...]:
@@ -75,7 +61,9 @@ def check_signatures(block: Block, signed: bytes, survivors: Iterable[str], sign
         raise ProtocolError("a site with a roster releases shares only with signatures of the survivors")
     valid = signers(block, signed, {name: signatures.get(name) for name in survivors})
     if len(valid) < block.threshold:
+        others = [name for name in sorted(survivors) if name in signatures and name not in valid]
+        told = f"{', '.join(others)} signed something else, as the server asked them for it"
         raise ProtocolError(
-            f"{len(valid)} survivors signed what this site was told, {block.threshold} are needed: the others did "
-            "not answer, or were told something else"
+            f"{len(valid)} survivors signed what this site was told, {block.threshold} are needed: "
+            f"{told if others else 'the others did not answer'}"
         )

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from fedtag.common.config.ingredients import FEDTAG, INGREDIENTS, ingredients, packages, reported_packages
+from fedtag.common.config.ingredients import FEDTAG, ingredients, packages, reported_packages
 from fedtag.common.errors import QuorumError
 from fedtag.common.logs import Event, fields
 from fedtag.common.numerics.robust_rules import fewest_clients
+from fedtag.common.secure.names import INGREDIENTS, INTRODUCE
 from fedtag.common.secure.phases import PROTOCOL
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
 from fedtag.server.exchange.exchange import Exchange
@@ -65,6 +66,7 @@ class Phases:
         self.run_state = run_state
         self.monitor = monitor
         self.inbox = Inbox(method, context)
+        self.instructed: Mapping[int, Instruction] = {}
         self.peers = PeerList()
         self.messages = Messages(self.peers, run_state, config.exchange.max_message_mb * 2**20)
 
@@ -145,6 +147,7 @@ class Phases:
                 node: self._instruction(current, node, part, deadline, extra if part is phase else None)
                 for node, part in asked.items()
             }
+            self.instructed = instructions
             labels = {node: self.inbox.label(node, self.run_state) for node in instructions}
             labelled = {labels[node]: instruction for node, instruction in instructions.items()}
             self.monitor.asked(current.number, phase.name, asked, deadline)
@@ -228,7 +231,7 @@ class Phases:
         run_state, client = self.run_state, self.names.get(node)
         more = Content() if extra is None else extra(client)
         tensors: dict[str, Tensor] = {}
-        values: dict[str, object] = {"introduce": client is None}
+        values: dict[str, object] = {INTRODUCE: client is None}
         if client is None:
             values[INGREDIENTS] = ingredients(self.config)
         letters = more.letters

@@ -10,7 +10,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
-from fedtag.common.models.parameters import parameters_of
+from fedtag.common.models.parameters import fingerprint, parameters_of
 from fedtag.common.parts.neighbour_generator.model import initial_neighbour_generator
 from fedtag.common.parts.neighbour_generator.names import EXCHANGE, GENERATE_PHASE, GENERATOR
 from fedtag.common.parts.neighbour_generator.settings import NeighbourGeneratorConfig
@@ -57,9 +57,12 @@ class Mending(ServerPart):
             tensors = prefixed("model", own.tensors) if own else {}
             return Content(tensors, {EXCHANGE: len(own.values["losses"]) + 1 if own else 1})
         content = super().instruct(state, phase, client, context)
-        if own is None or client in own.values["holders"]:
+        if own is None:
             return content
-        return replace(content, tensors={**content.tensors, **prefixed(GENERATOR, own.tensors)})
+        values = {**content.values, GENERATOR: fingerprint(own.tensors)}
+        lacks = client not in own.values["holders"]
+        tensors = {**content.tensors, **(prefixed(GENERATOR, own.tensors) if lacks else {})}
+        return replace(content, tensors=tensors, values=values)
 
     def combine(
         self,

@@ -115,12 +115,8 @@ class Rounds:
         self.progress.begin(self.config.rounds, self.run_state.round)
         pending = [] if self.run_state.pending is None else [self.run_state.pending]
         self.monitor.begin(self.run_state.run, [*self.directory.read_rounds(), *pending])
-        # Masked sums begin with keys, so that all have told their names when the method speaks.
-        personal = (
-            self.config.spec.traits.personal(self.config) and not self.config.privacy.secure_aggregation
-        )
-        if restored is not None and (personal or self.config.train.client_fraction < 1):
-            # Sampling and what is told go by names, and Flower's node numbers may be others than before.
+        if restored is not None and self.config.train.client_fraction < 1:
+            # Sampling goes by names, and Flower's node numbers may be others than before.
             recall = Round(self.run_state.round + 1)
             recall.traffic = self.closing.traffic
             self.phases.run(recall, SCORE)

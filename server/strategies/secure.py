@@ -48,6 +48,7 @@ def open_sum(
     uploads: Mapping[str, NDArray[Any]],
     releases: Mapping[str, Any],
     fixed: FixedPoint,
+    told: bytes,
 ) -> Float64[np.ndarray, " _"]:
     """The sum of what the survivors encoded, and nothing else of it.
 
@@ -61,6 +62,7 @@ def open_sum(
         uploads: by survivor: those whose upload arrived, exactly as the survivors were told.
         releases: by survivor: its answer to the request to release; some may be missing or wrong.
         fixed: that of the clients.
+        told: digest of what all members were asked for.
 
     Raises:
         QuorumError: too few uploads, releases or shares; it says how many, and what was wrong with which.
@@ -80,7 +82,7 @@ def open_sum(
     for name in dropped:
         private = mask_key(secrets[PAIR, name], slot, name)
         for peer in survivors:
-            key = pair_key(private, block.members[peer].mask_keys[index], slot, name, peer)
+            key = pair_key(private, block.members[peer].mask_keys[index], slot, name, peer, told)
             (added if adds(peer, name) else subtracted).append(key)
     return fixed.decode(masked(total, added=subtracted, subtracted=added))
 

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ProtocolError, QuorumError, WireError
 from fedtag.common.logs import Event, fields
+from fedtag.common.methods.told import told_digest
 from fedtag.common.secure.block import Block
 from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.names import JOIN
 from fedtag.common.secure.phases import FEWEST_USERS, SIGN, UNMASK, USE
 from fedtag.common.secure.upload import MASKED, VECTOR, Layout, Opened
 from fedtag.common.wire.records import Content, Reply, prefixed
@@ -146,7 +148,7 @@ class MaskedSums:
             if client in self.key_blocks.joined:
                 return Content({}, {"sum": asked})
             letters = self.key_blocks.letters.get(client, ())
-            return Content({}, {"sum": {**asked, "join": block.as_json()}}, letters)
+            return Content({}, {"sum": asked, JOIN: block.as_json()}, letters)
 
         replies, failures = self.phases.run(
             current,
@@ -162,7 +164,9 @@ class MaskedSums:
             if reply.phase == phase.name and client in block.members and UPLOAD in reply.content.tensors
         }
         self.key_blocks.welcome(contributions)
-        opened = self._opened(current, block, index, layout, contributions)
+        instruction = next(self.phases.instructed[node] for node in members)
+        told = told_digest(instruction, self.phases.inbox.declared, self.config.digest())
+        opened = self._opened(current, block, index, layout, contributions, told)
         return Gathered(replies, failures, contributions, weights, opened)
 
     def _forms(self, phase: Phase) -> dict[str, TensorForm]:
@@ -191,7 +195,13 @@ class MaskedSums:
         return {client: weights.get(client, 0.0) for client in equal} if weights else equal
 
     def _opened(
-        self, current: Round, block: Block, index: int, layout: Layout, contributions: Mapping[str, Reply]
+        self,
+        current: Round,
+        block: Block,
+        index: int,
+        layout: Layout,
+        contributions: Mapping[str, Reply],
+        told: bytes,
     ) -> Opened:
         survivors = sorted(contributions)
         asked = [node for node, name in self.phases.names.items() if name in contributions]
@@ -228,7 +238,7 @@ class MaskedSums:
                     f"round {current.number}, an answer is of no use: {error}",
                     fields(Event.SECURE_SUM, round=current.number, client=client, error="ProtocolError"),
                 )
-        total = open_sum(block, index, uploads, releases, self.fixed)
+        total = open_sum(block, index, uploads, releases, self.fixed, told)
         current.seconds["unmask"] = current.seconds.get("unmask", 0.0) + time.monotonic() - before
         return layout.opened(total)
 

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.benchmark
 T = TypeVar("T")
 
 FIXED = FixedPoint(40, 1024.0)
+TOLD = bytes(32)
 MOST_SECONDS_A_SUM = 0.5
 MOST_SECONDS_OF_SET_UP = 2.0
 
@@ -73,11 +74,13 @@ def test_a_sum_of_a_million_parameters_over_ten_clients(tmp_path: Path) -> None:
     for index, dropped in enumerate((0, 2)):
         survivors = list(members)[dropped:]
         uploads = {
-            name: clock.timed("mask", members[name].mask, index, vector, weights) for name in survivors
+            name: clock.timed("mask", members[name].mask, index, vector, weights, TOLD) for name in survivors
         }
         request = {"index": index, "survivors": survivors, "signatures": None}
         releases = {name: clock.timed("release", members[name].release, request) for name in survivors}
-        total = clock.timed(f"open, {dropped} dropped", open_sum, block, index, uploads, releases, FIXED)
+        total = clock.timed(
+            f"open, {dropped} dropped", open_sum, block, index, uploads, releases, FIXED, TOLD
+        )
         assert np.allclose(total, len(survivors) * vector, atol=1e-9)
     print("\n1e6 parameters, 10 clients, CPU seconds")  # noqa: T201
     for what in ("mask", "release", "open, 0 dropped", "open, 2 dropped"):

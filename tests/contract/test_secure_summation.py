@@ -34,6 +34,8 @@ from fedtag.server.strategies.secure import Block, open_sum
 
 FIXED = FixedPoint(40, 1024.0)
 RUN = "run-1"
+TOLD = bytes(32)
+"""The digest of what all members are asked for."""
 MEMORY = Path("/dev/shm")
 
 
@@ -93,7 +95,9 @@ class Federation:
 
     def mask(self, block: Block, index: int, vectors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         weights = dict.fromkeys(block.members, 1 / len(block.members))
-        uploads = {name: self.member(name).mask(index, vector, weights) for name, vector in vectors.items()}
+        uploads = {
+            name: self.member(name).mask(index, vector, weights, TOLD) for name, vector in vectors.items()
+        }
         self.uploads[block.id, index] = uploads
         return uploads
 
@@ -150,7 +154,7 @@ def test_sums_are_within_the_bound(federation: Callable[..., Federation], count:
     generator = np.random.default_rng(count)
     vectors = {name: generator.normal(scale=0.01, size=200) for name in sites.names}
     uploads = sites.mask(block, 0, vectors)
-    total = open_sum(block, 0, uploads, sites.release(block, 0, sites.names), FIXED)
+    total = open_sum(block, 0, uploads, sites.release(block, 0, sites.names), FIXED, TOLD)
     exact = [sum(map(Fraction, column), Fraction(0)) for column in zip(*vectors.values(), strict=True)]
     errors = [abs(Fraction(value) - truth) for value, truth in zip(total.tolist(), exact, strict=True)]
     assert max(errors) <= Fraction(FIXED.error_bound(count))
@@ -167,7 +171,7 @@ def test_a_million_parameters(federation: Callable[..., Federation], count: int)
     survivors = sites.names[1:]
     sites.mask(block, 0, vectors)
     uploads = {name: sites.uploads[block.id, 0][name] for name in survivors}
-    total = open_sum(block, 0, uploads, sites.release(block, 0, survivors), FIXED)
+    total = open_sum(block, 0, uploads, sites.release(block, 0, survivors), FIXED, TOLD)
     truth = np.sum([vectors[name] for name in survivors], axis=0)
     assert np.abs(total - truth).max() <= FIXED.error_bound(count) + 1e-15
     assert np.linalg.norm(total - truth) <= 1e-5 * np.linalg.norm(truth)
@@ -192,7 +196,7 @@ def test_every_dropout_pattern(federation: Callable[..., Federation], count: int
                         {"index": index, "survivors": list(survivors), "signatures": None}
                     )
             with pytest.raises(QuorumError, match="masked uploads arrived"):
-                open_sum(block, index, uploads, {}, FIXED)
+                open_sum(block, index, uploads, {}, FIXED, TOLD)
             continue
         # What a survivor answers does not depend on who else answers, so one set of answers serves all patterns.
         answers = sites.release(block, index, survivors)
@@ -200,11 +204,11 @@ def test_every_dropout_pattern(federation: Callable[..., Federation], count: int
         for answering in subsets(survivors):
             partial = {name: answers[name] for name in answering}
             if len(answering) >= needed:
-                total = open_sum(block, index, uploads, partial, FIXED)
+                total = open_sum(block, index, uploads, partial, FIXED, TOLD)
                 assert np.abs(total - exact_sum(vectors.values())).max() <= FIXED.error_bound(count)
             else:
                 with pytest.raises(QuorumError, match="released shares"):
-                    open_sum(block, index, uploads, partial, FIXED)
+                    open_sum(block, index, uploads, partial, FIXED, TOLD)
 
 
 def test_five_hundred_patterns_of_up_to_twenty_sites(disk: Path) -> None:
@@ -227,18 +231,18 @@ def test_five_hundred_patterns_of_up_to_twenty_sites(disk: Path) -> None:
             outcomes[answering >= needed] += 1
             if surviving < needed:
                 with pytest.raises(QuorumError):
-                    open_sum(block, index, uploads, {}, FIXED)
+                    open_sum(block, index, uploads, {}, FIXED, TOLD)
                 continue
             helpers = generator.choice(survivors, answering, replace=False).tolist()
             request = {"index": index, "survivors": survivors, "signatures": None}
             answers = {name: sites.member(name).release(request) for name in helpers}
             assert nobody_is_open(block, [answers])
             if answering >= needed:
-                total = open_sum(block, index, uploads, answers, FIXED)
+                total = open_sum(block, index, uploads, answers, FIXED, TOLD)
                 assert np.abs(total - exact_sum(vectors.values())).max() <= FIXED.error_bound(count)
             else:
                 with pytest.raises(QuorumError):
-                    open_sum(block, index, uploads, answers, FIXED)
+                    open_sum(block, index, uploads, answers, FIXED, TOLD)
     assert sum(outcomes.values()) == 500
     assert min(outcomes.values()) > 100
 
@@ -258,7 +262,7 @@ def unmasked(
     for peer, keys in block.members.items():
         if peer == target:
             continue
-        key = pair_key(private, keys.mask_keys[index], slot, target, peer)
+        key = pair_key(private, keys.mask_keys[index], slot, target, peer, TOLD)
         (added if target < peer else subtracted).append(key)
     return FIXED.decode(masked(upload, added=subtracted, subtracted=added))
 
@@ -286,7 +290,12 @@ def test_a_transcript_with_dropouts_opens_no_single_update(federation: Callable[
         )  # the late upload arrives after all, at the server
         survivors = [name for name in sites.names if name != dropped]
         open_sum(
-            block, index, {n: everyone[n] for n in survivors}, sites.release(block, index, survivors), FIXED
+            block,
+            index,
+            {n: everyone[n] for n in survivors},
+            sites.release(block, index, survivors),
+            FIXED,
+            TOLD,
         )
     opened, attempts = 0, 0
     for index in range(12):
@@ -382,7 +391,7 @@ def test_other_members_for_other_sites_open_nothing_with_a_roster(
     survivors = list(sites.names[:-1])
     for place, name in enumerate(sites.names):
         members = less if place < 3 else block.members
-        sites.member(name).mask(0, np.ones(4), dict.fromkeys(members, 1 / len(members)))
+        sites.member(name).mask(0, np.ones(4), dict.fromkeys(members, 1 / len(members)), TOLD)
     listed = {"index": 0, "survivors": survivors}
     signatures = {name: sites.member(name).sign(listed) for name in survivors}
     for name in survivors:
@@ -399,7 +408,8 @@ def test_other_weights_for_other_sites_open_nothing_with_a_roster(
     block = sites.joined(1)
     even, uneven = dict.fromkeys(sites.names, 0.25), dict(zip(sites.names, (0.4, 0.2, 0.2, 0.2), strict=True))
     for place, name in enumerate(sites.names):
-        sites.member(name).mask(0, np.ones(4), even if place < 2 else uneven)
+        weights, told = (even, TOLD) if place < 2 else (uneven, bytes(31) + b"1")
+        sites.member(name).mask(0, np.ones(4), weights, told)
     listed = {"index": 0, "survivors": list(block.members)}
     signatures = {name: sites.member(name).sign(listed) for name in sites.names}
     for name in sites.names:
@@ -413,12 +423,12 @@ def test_requests_that_isolate_a_site_are_refused(federation: Callable[..., Fede
     victim = sites.names[0]
     alone = {name: 0.95 if name == victim else 0.01 for name in sites.names}
     with pytest.raises(ProtocolError, match=r"has 0\.950 of the weight"):
-        sites.member(victim).mask(0, np.ones(4), alone)
-    sites.member(victim).mask(1, np.ones(4), dict.fromkeys(sites.names, 1 / 6))
+        sites.member(victim).mask(0, np.ones(4), alone, TOLD)
+    sites.member(victim).mask(1, np.ones(4), dict.fromkeys(sites.names, 1 / 6), TOLD)
     with pytest.raises(ProtocolError, match="1 survivors are too few to open a sum, 5 are needed"):
         sites.member(victim).release({"index": 1, "survivors": [victim], "signatures": None})
     with pytest.raises(ProtocolError, match="was masked or passed over before"):
-        sites.member(victim).mask(1, np.zeros(4), dict.fromkeys(sites.names, 1 / 6))
+        sites.member(victim).mask(1, np.zeros(4), dict.fromkeys(sites.names, 1 / 6), TOLD)
 
 
 @pytest.mark.parametrize("other_block", [False, True])
@@ -433,7 +443,7 @@ def test_shares_of_another_sum_open_nothing(federation: Callable[..., Federation
     with pytest.raises(
         ProtocolError, match="self shares of site-00 for sum 1 do not give what it committed to"
     ):
-        open_sum(second, 1, uploads, old, FIXED)
+        open_sum(second, 1, uploads, old, FIXED, TOLD)
 
 
 def test_members_who_never_prepared_are_done_without(federation: Callable[..., Federation]) -> None:
@@ -444,7 +454,7 @@ def test_members_who_never_prepared_are_done_without(federation: Callable[..., F
     sites.mask(block, 0, vectors)
     survivors = sites.names[2:]
     uploads = {name: sites.uploads[block.id, 0][name] for name in survivors}
-    assert open_sum(block, 0, uploads, sites.release(block, 0, survivors), FIXED).tolist() == [2.5] * 4
+    assert open_sum(block, 0, uploads, sites.release(block, 0, survivors), FIXED, TOLD).tolist() == [2.5] * 4
     with pytest.raises(QuorumError, match="4 of 7 members prepared the block, 5 are needed"):
         sites.set_up(1, absent=sites.names[:3])
 

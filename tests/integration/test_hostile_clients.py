@@ -18,7 +18,7 @@ from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.config.run_config import without_foreign
 from fedtag.common.models.parameters import fingerprint
-from fedtag.common.wire.codec import decode_instruction, decode_reply, encode, pack
+from fedtag.common.wire.codec import decode_reply, encode, pack
 from fedtag.common.wire.records import Letter, Reply
 from fedtag.runs.grid import InProcessGrid
 from fedtag.server.run.rounds import Rounds
@@ -58,8 +58,6 @@ class HostileGrid(InProcessGrid):
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         sent = list(messages)
-        for message in sent:
-            message.content = encode(unhurried(decode_instruction(message.content)))
         keys = super().push_messages(sent)
         for key, instruction in zip(keys, sent, strict=True):
             if self.attack is None or instruction.metadata.dst_node_id != HOSTILE_NODE:
@@ -205,7 +203,8 @@ def run(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable
         with pytest.MonkeyPatch.context() as patch:
             # The report has tests of its own and takes longer than a run of this size.
             patch.setattr("fedtag.server.run.conclusion.write_report", lambda runs, out: None)
-            assert rounds.run().rounds == ROUNDS
+            with unhurried():
+                assert rounds.run().rounds == ROUNDS
         assert rounds.run_state.state is not None
         return Result(
             fingerprint(rounds.run_state.state.tensors),

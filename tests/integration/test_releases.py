@@ -16,8 +16,8 @@ from fedtag.client.app import at_the_site, client_app, in_this_process, open_sit
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig, flatten
-from fedtag.common.config.ingredients import INGREDIENTS
 from fedtag.common.errors import VersionError
+from fedtag.common.secure.names import INGREDIENTS
 from fedtag.common.wire.envelope import opened, sealed
 from fedtag.common.wire.protocol import PROTOCOL, app_versions, installed_release
 from fedtag.common.wire.serialised import Serialised

@@ -16,6 +16,7 @@ from torch import Tensor
 import fedtag.client.run.guard as contribution
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.names import JOIN
 from fedtag.common.wire.records import Instruction, Letter, Reply
 
 if TYPE_CHECKING:
@@ -190,11 +191,11 @@ def test_a_block_serves_so_many_sums(tiny: Tiny) -> None:
         "unmask",
         "close",
     ]
-    asked = [one.told.content.values["sum"] for one in run.crossed if one.told.phase == "train"]
-    joins = ["join" in request for request in asked]
+    asked = [one.told.content.values for one in run.crossed if one.told.phase == "train"]
+    joins = [JOIN in values for values in asked]
     assert joins == [*([True] * 3 + [False] * 3) * 2, *[True] * 3]
-    assert [request["index"] for request in asked[::3]] == [0, 1, 0, 1, 0]
-    blocks = {request["join"]["block"] for request in asked if "join" in request}
+    assert [values["sum"]["index"] for values in asked[::3]] == [0, 1, 0, 1, 0]
+    blocks = {values[JOIN]["block"] for values in asked if JOIN in values}
     assert len(blocks) == 3
 
 
@@ -267,7 +268,7 @@ def uploads_of(runs: Iterable[Tried]) -> list[tuple[str, str, int, bytes]]:
             request = one.told.content.values.get("sum")
             if request is None:
                 continue
-            block = request.get("join", {}).get("block", block)
+            block = one.told.content.values.get(JOIN, {}).get("block", block)
             if one.reply is not None:
                 data = one.reply.content.tensors[UPLOAD].numpy().tobytes()
                 found.append((one.client, block, request["index"], data))

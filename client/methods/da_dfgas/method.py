@@ -98,7 +98,7 @@ class DaDfgas(ClientMethod[DaDfgasConfig]):
 
     def trained(self, model: Any, examples: Any, data: SiteData, context: Context) -> Training:
         """Search or retraining; a client that lags behind works longer, and may go on from its own weights."""
-        longer = bool(context.content.values.get("longer"))
+        longer = data.site.name in context.content.values.get("longer", ())
         if longer and context.settings.keep_local:
             resume(model, context)
         return train_network(model, examples, stages(context), longer, data, context)

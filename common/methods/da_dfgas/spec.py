@@ -72,12 +72,7 @@ SPEC = MethodSpec(
     interface=INTERFACE,
     settings=DaDfgasConfig,
     renamed={"dadfgas": "da_dfgas"},
-    traits=Traits(
-        condensed="any",
-        backbone=False,
-        paces=True,
-        personal=lambda settings: settings.own(DaDfgasConfig).adaptive,
-    ),
+    traits=Traits(condensed="any", backbone=False, paces=True),
     defaults={
         "train.epochs": 10,
         "train.optimizer": "sgd",
@@ -102,9 +97,7 @@ SPEC = MethodSpec(
         ),
         Record("searched", "the supernet that the search left, to be scored once more"),
         Record("search_rounds", "the number of rounds after which the search ended early", form="value"),
-        Record(
-            "longer", "whether the client is to train longer, since its accuracy lags behind", form="value"
-        ),
+        Record("longer", "which clients are to train longer, since their accuracy lags behind", form="value"),
     ),
     excluded=(
         Exclusion("architectures of clients' own under masks of fewer than three", _too_few),

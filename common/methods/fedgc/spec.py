@@ -60,7 +60,7 @@ SPEC = MethodSpec(
             "in self-training, the difference of the model after local training; then sums over the labelled nodes "
             "of a class: gradients, counts, at the beginning features and their squares"
         ),
-        Record(TEACHER, "the self-trained model, or its fingerprint"),
+        Record(TEACHER, "the self-trained model, or its fingerprint", alone=True),
         Record(THETA, "the seed of a matching model", form="value"),
         Record(MATCHED, "which classes have enough labelled nodes in all", form="value"),
         Record(MOMENTS, "whether sums of features are asked for", form="value"),

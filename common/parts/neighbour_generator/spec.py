@@ -58,7 +58,11 @@ SPEC = PartSpec(
             "before, the difference of the generator of neighbours after training on the local graph",
             summed=True,
         ),
-        Record(GENERATOR, "the trained generator of neighbours, a sum over clients"),
+        Record(
+            GENERATOR,
+            "the trained generator of neighbours, a sum over clients; or its fingerprint",
+            alone=True,
+        ),
     ),
     excluded=(
         Exclusion("methods whose client holds the whole graph", _none_missing),

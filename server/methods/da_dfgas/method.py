@@ -96,7 +96,7 @@ class DaDfgas(ServerMethod):
             reported["search_rounds"] = state.values["search_rounds"]
         if context.settings.own(DaDfgasConfig).adaptive and phase.sums:
             threshold = context.settings.train.accuracy_threshold
-            reported["longer"] = lags(state.values["accuracies"], client, threshold)
+            reported["longer"] = lagging(state.values["accuracies"], threshold)
         return Content(content.tensors, reported)
 
     def expected(self, state: ServerState, phase: Phase, context: ServerContext) -> Mapping[str, TensorForm]:
@@ -181,14 +181,15 @@ def smoothing(round_number: int, start: float, rounds: float) -> float:
     return 1 - (1 - start) * math.exp(-round_number / rounds)
 
 
-def lags(accuracies: Mapping[str, float], client: str | None, threshold: float) -> bool:
-    """Whether a client's last accuracy is under the threshold; if that is 0, 0.1 under the median of all.
+def lagging(accuracies: Mapping[str, float], threshold: float) -> list[str]:
+    """The clients whose last accuracy is under the threshold; if that is 0, 0.1 under the median of all.
 
     A client that never told an accuracy does not lag behind.
     """
-    if client is None or client not in accuracies:
-        return False
-    return accuracies[client] < (threshold or statistics.median(accuracies.values()) - LAG)
+    if not accuracies:
+        return []
+    least = threshold or statistics.median(accuracies.values()) - LAG
+    return sorted(client for client, accuracy in accuracies.items() if accuracy < least)
 
 
 def _used(model: Mapping[str, Any], search: bool, config: RunConfig) -> str | list[str]:

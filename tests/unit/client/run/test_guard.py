@@ -26,9 +26,12 @@ from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, DivergenceError, ProtocolError, RunError, WireError
 from fedtag.common.methods.base import averaged_records
 from fedtag.common.methods.spec import METHODS, MethodSpec
+from fedtag.common.methods.told import told_digest
 from fedtag.common.numerics.clipping import l2_norm
+from fedtag.common.parts.spec import declared_records
 from fedtag.common.secure.block import Block
 from fedtag.common.secure.identity import Identity, PublicIdentity
+from fedtag.common.secure.names import JOIN
 from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
 from fedtag.common.secure.roster import roster_entry
 from fedtag.common.secure.upload import SIZES, Layout
@@ -74,6 +77,13 @@ def folders(
     return [write_feature_folder(place / name, nodes=30 + 6 * k, seed=k) for k, name in enumerate(NAMES)]
 
 
+def asked(request: Any) -> dict[str, Any]:
+    """The values with which a server asks for a member's part of a sum; whom it joins stands beside it."""
+    if not isinstance(request, dict) or JOIN not in request:
+        return {"sum": request}
+    return {"sum": {key: value for key, value in request.items() if key != JOIN}, JOIN: request[JOIN]}
+
+
 class Room:
     """Three sites with a server that keeps to the protocol as far as a test lets it."""
 
@@ -117,7 +127,7 @@ class Room:
     def upload(
         self, name: str, request: Any, letters: tuple[Letter, ...] = (), content: Content | None = None
     ) -> Content:
-        told = self.instruction("train", {"sum": request}, letters)
+        told = self.instruction("train", asked(request), letters)
         return self.guard(name).let_out(contributed() if content is None else content, told)
 
     def opened(self, layout: Layout, contents: dict[str, Content]) -> Any:
@@ -134,7 +144,9 @@ class Room:
             name: one.tensors["masked/vector"].numpy().view(np.uint64) for name, one in uploads.items()
         }
         member = contribution.site_member(self.sites[NAMES[0]].site, self.config, "run-1")
-        return layout.opened(open_sum(block, 0, vectors, releases, member.fixed)), uploads
+        instruction = self.instruction("train", asked(self.request(block, layout)))
+        told = told_digest(instruction, declared_records(self.config), self.config.digest())
+        return layout.opened(open_sum(block, 0, vectors, releases, member.fixed, told)), uploads
 
 
 @pytest.fixture
@@ -351,8 +363,18 @@ REQUESTS: dict[str, tuple[Callable[[dict[str, Any]], Any], type[Exception], str]
         ProtocolError,
         "is not the one prepared last",
     ),
+    "a tensor that the site does not have": (
+        lambda told: {**told, "layout": Layout({**SHAPES, "w2": (1,)}).as_json()},
+        ProtocolError,
+        "the layout of site-0 has w2, which its update does not have",
+    ),
+    "not all tensors": (
+        lambda told: {**told, "layout": Layout({"b": (3,)}).as_json()},
+        ProtocolError,
+        "the layout of site-0 lacks w of its update",
+    ),
     "another shape": (
-        lambda told: {**told, "layout": Layout({"w": (4,)}).as_json()},
+        lambda told: {**told, "layout": Layout({**SHAPES, "w": (4,)}).as_json()},
         WireError,
         "'w' has shape",
     ),

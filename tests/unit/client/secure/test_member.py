@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 EVEN = dict.fromkeys("abcd", 0.25)
 VECTOR = np.linspace(-3, 3, 50)
+TOLD = bytes(32)
 
 
 def own_secrets(sites: Sites, name: str) -> dict[int, tuple[bytes, bytes]]:
@@ -44,11 +45,12 @@ def test_set_up_publishes_what_belongs_to_the_secrets(sites: Sites) -> None:
 def test_an_upload_is_the_formula(sites: Sites) -> None:
     block = sites.joined(2)
     secret, alone = own_secrets(sites, "b")[1]
-    upload = sites["b"].mask(1, VECTOR, EVEN)
+    upload = sites["b"].mask(1, VECTOR, EVEN, TOLD)
     slot = block.slot(1)
     private = mask_key(secret, slot, "b")
     pairs = {
-        peer: pair_key(private, block.members[peer].mask_keys[1], slot, "b", peer) for peer in ("a", "c", "d")
+        peer: pair_key(private, block.members[peer].mask_keys[1], slot, "b", peer, TOLD)
+        for peer in ("a", "c", "d")
     }
     expected = masked(
         sites["b"].fixed.encode(VECTOR), [self_key(alone, slot, "b"), pairs["c"], pairs["d"]], [pairs["a"]]
@@ -58,7 +60,7 @@ def test_an_upload_is_the_formula(sites: Sites) -> None:
 
 def test_single_precision_is_masked_as_the_same_numbers(sites: Sites) -> None:
     sites.joined(1)
-    sites["a"].mask(0, VECTOR.astype(np.float32), EVEN)  # type: ignore[arg-type]
+    sites["a"].mask(0, VECTOR.astype(np.float32), EVEN, TOLD)  # type: ignore[arg-type]
 
 
 def test_a_run_identifier_that_leaves_its_folder_is_refused(sites: Sites) -> None:
@@ -126,7 +128,7 @@ def test_joining_with_other_own_keys_or_without_set_up_is_refused(sites: Sites) 
         sites["a"].join({"block": plan.id, "members": {}}, ())
     block = sites.set_up(plan)
     with pytest.raises(ProtocolError, match="a has not joined block"):
-        sites["a"].mask(0, VECTOR, EVEN)
+        sites["a"].mask(0, VECTOR, EVEN, TOLD)
     request = block.as_json()
     request["members"]["a"]["mask_keys"] = request["members"]["b"]["mask_keys"]
     with pytest.raises(ProtocolError, match="the block has other keys of a than it published"):
@@ -153,7 +155,7 @@ def test_letters_that_are_not_right_count_as_none(sites: Sites) -> None:
     for name in ("b", "c", "d"):
         sites[name].join(block.as_json(), sites.for_site(name))
     for name in sites.names:
-        sites[name].mask(0, VECTOR, EVEN)
+        sites[name].mask(0, VECTOR, EVEN, TOLD)
     release = {"index": 0, "survivors": ["a", "b", "c"], "signatures": None}
     assert set(sites["a"].release(release)["self"]) == {"a"}
     assert sites["a"].release(release)["pair"] == {}
@@ -170,22 +172,22 @@ def test_a_letter_of_an_earlier_block_counts_as_none(sites: Sites) -> None:
 
 def test_a_sum_is_masked_once_and_none_before_it(sites: Sites) -> None:
     sites.joined(4)
-    sites["a"].mask(1, VECTOR, EVEN)
+    sites["a"].mask(1, VECTOR, EVEN, TOLD)
     for index in (0, 1):
         with pytest.raises(ProtocolError, match=f"sum {index} was masked or passed over before"):
-            sites["a"].mask(index, VECTOR, EVEN)
-    sites["a"].mask(3, VECTOR, EVEN)
+            sites["a"].mask(index, VECTOR, EVEN, TOLD)
+    sites["a"].mask(3, VECTOR, EVEN, TOLD)
     with pytest.raises(ProtocolError, match="sum 4 is not in the block"):
-        sites["a"].mask(4, VECTOR, EVEN)
+        sites["a"].mask(4, VECTOR, EVEN, TOLD)
 
 
 def test_a_vector_that_cannot_be_encoded_uses_nothing_up(sites: Sites) -> None:
     sites.joined(1)
     with pytest.raises(DivergenceError, match="the limit is 1000"):
-        sites["a"].mask(0, np.array([1.0, np.nan]), EVEN)
+        sites["a"].mask(0, np.array([1.0, np.nan]), EVEN, TOLD)
     with pytest.raises(ProtocolError, match="the weights sum to"):
-        sites["a"].mask(0, VECTOR, {**EVEN, "a": 0.5})
-    sites["a"].mask(0, VECTOR, EVEN)
+        sites["a"].mask(0, VECTOR, {**EVEN, "a": 0.5}, TOLD)
+    sites["a"].mask(0, VECTOR, EVEN, TOLD)
 
 
 def test_secrets_that_have_served_are_gone_from_disk(sites: Sites) -> None:
@@ -204,10 +206,10 @@ def test_secrets_that_have_served_are_gone_from_disk(sites: Sites) -> None:
     (sites.folder / "a" / "secure" / "run-1" / "vault.json.tmp").write_bytes(
         sites.stored("a")
     )  # a killed writer
-    sites["a"].mask(1, VECTOR, EVEN)
+    sites["a"].mask(1, VECTOR, EVEN, TOLD)
     assert there(held.secrets[0] + held.secrets[1] + received[0]) == [False] * 12
     assert there(received[1] + received[2] + held.secrets[2]) == [True] * 18
-    sites["a"].mask(2, VECTOR, EVEN)
+    sites["a"].mask(2, VECTOR, EVEN, TOLD)
     assert there(received[1] + held.secrets[2]) == [False] * 10
     sites.set_up(sites.plan(3))
     assert there(received[2]) == [False] * 8
@@ -216,7 +218,7 @@ def test_secrets_that_have_served_are_gone_from_disk(sites: Sites) -> None:
 def ready(sites: Sites) -> Sites:
     sites.joined(3)
     for name in sites.names:
-        sites[name].mask(1, VECTOR, EVEN)
+        sites[name].mask(1, VECTOR, EVEN, TOLD)
     return sites
 
 
@@ -279,7 +281,7 @@ def test_what_was_signed_binds_what_is_released(sites: Sites) -> None:
 def test_survivors_whose_weight_is_one_members_are_refused(sites: Sites) -> None:
     sites.joined(1)
     for name in sites.names:
-        sites[name].mask(0, VECTOR, {"a": 0.5, "b": 0.0, "c": 0.0, "d": 0.5})
+        sites[name].mask(0, VECTOR, {"a": 0.5, "b": 0.0, "c": 0.0, "d": 0.5}, TOLD)
     with pytest.raises(ProtocolError, match=r"a has 1\.000 of the weight of 3 members"):
         sites["a"].release(request(["a", "b", "c"], 0, signatures=None))
 
@@ -312,18 +314,21 @@ def test_two_members_open_only_together(sites_of: Callable[..., Sites]) -> None:
     sites = sites_of("a", "b", roster=False)
     sites.joined(1)
     for name in sites.names:
-        sites[name].mask(0, VECTOR, {"a": 0.8, "b": 0.2})
+        sites[name].mask(0, VECTOR, {"a": 0.8, "b": 0.2}, TOLD)
     with pytest.raises(ProtocolError, match="1 survivors are too few"):
         sites["a"].release(request(["a"], 0, signatures=None))
     assert set(sites["a"].release(request(["a", "b"], 0, signatures=None))["self"]) == {"a", "b"}
 
 
-def test_sites_that_received_other_models_sign_other_statements(sites_of: Callable[..., Sites]) -> None:
+def test_sites_that_were_asked_for_other_things_sign_other_statements(sites_of: Callable[..., Sites]) -> None:
     sites = sites_of("a", "b", "c", "d", roster=True)
     sites.joined(1)
     for name in sites.names:
-        sites[name].mask(0, VECTOR, EVEN, "round 1, train", "one" if name in "ab" else "another")
+        sites[name].mask(0, VECTOR, EVEN, b"one" if name in "ab" else b"another", "round 1, train")
     survivors = list(sites.names)
     signatures = {name: sites[name].sign(request(survivors, 0)) for name in sites.names}
-    with pytest.raises(ProtocolError, match="2 survivors signed what this site was told, 3 are needed"):
+    with pytest.raises(
+        ProtocolError,
+        match="2 survivors signed what this site was told, 3 are needed: a, b signed something else",
+    ):
         sites["d"].release(request(survivors, 0, signatures=signatures))

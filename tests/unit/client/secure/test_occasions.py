@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 EVEN = dict.fromkeys("abcd", 0.25)
 VECTOR = np.ones(5)
+TOLD = bytes(32)
 
 
 def open_round(sites: Sites, index: int, survivors: list[str], occasion: str) -> None:
     for name in "abcd":
-        sites[name].mask(index, VECTOR, EVEN, occasion)
+        sites[name].mask(index, VECTOR, EVEN, TOLD, occasion)
     for name in survivors:
         sites[name].release({"index": index, "survivors": survivors, "signatures": None})
 

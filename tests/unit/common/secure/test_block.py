@@ -14,11 +14,12 @@ from fedtag.common.errors import ProtocolError, QuorumError
 from fedtag.common.secure.block import Block, Plan
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.member_keys import MemberKeys
-from fedtag.common.secure.statement import signers, statement, weights_digest
+from fedtag.common.secure.statement import signers, statement
 
 NAMES = ("a", "b", "c", "d")
 KEY = "09" + "00" * 31  # the base point: any agreement works with it
 DIGEST = "ab" * 32
+TOLD = bytes(32)
 
 
 @pytest.fixture(scope="module")
@@ -182,18 +183,16 @@ def test_the_digest_covers_everything(block: Block, identities: dict[str, Identi
     assert Block(block.plan, dict(reversed(block.members.items()))).digest == block.digest
 
 
-def test_a_statement_covers_sum_survivors_and_weights(block: Block) -> None:
-    weights = dict.fromkeys(NAMES, 0.25)
-    base = statement(block, 0, ["b", "a", "c"], weights)
-    assert statement(block, 0, ["a", "b", "c"], dict(reversed(weights.items()))) == base
-    assert statement(block, 1, ["a", "b", "c"], weights) != base
-    assert statement(block, 0, ["a", "b", "d"], weights) != base
-    assert statement(block, 0, ["a", "b", "c"], {**weights, "a": 0.25 + 2**-54}) != base
-    assert weights_digest({"a": 0.0}) != weights_digest({"a": -0.0})
+def test_a_statement_covers_sum_survivors_and_what_was_asked_for(block: Block) -> None:
+    base = statement(block, 0, ["b", "a", "c"], TOLD)
+    assert statement(block, 0, ["a", "b", "c"], TOLD) == base
+    assert statement(block, 1, ["a", "b", "c"], TOLD) != base
+    assert statement(block, 0, ["a", "b", "d"], TOLD) != base
+    assert statement(block, 0, ["a", "b", "c"], bytes(31) + b"1") != base
 
 
 def test_signers_are_those_whose_signature_holds(block: Block, identities: dict[str, Identity]) -> None:
-    signed = statement(block, 0, NAMES, dict.fromkeys(NAMES, 0.25))
+    signed = statement(block, 0, NAMES, TOLD)
     signatures: dict[str, Any] = {name: one.sign(signed).hex() for name, one in identities.items()}
     assert signers(block, signed, signatures) == NAMES
     swapped = copy.copy(signatures) | {"a": signatures["b"], "b": None, "c": "text"}

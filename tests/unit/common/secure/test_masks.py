@@ -27,6 +27,7 @@ from fedtag.common.secure.masks import (
 )
 
 SLOT = Slot("run-1", "0" * 32, 3)
+TOLD = bytes(32)
 ONE, OTHER = bytes(range(16)), bytes(range(16, 32))
 
 
@@ -56,15 +57,16 @@ def test_masks_are_added_and_subtracted_modulo_two_to_the_64() -> None:
 
 def test_pair_masks_cancel_and_belong_to_one_sum() -> None:
     first, second = mask_key(ONE, SLOT, "a"), mask_key(OTHER, SLOT, "b")
-    there = pair_key(first, public_bytes(second), SLOT, "a", "b")
-    assert there == pair_key(second, public_bytes(first), SLOT, "b", "a")
+    there = pair_key(first, public_bytes(second), SLOT, "a", "b", TOLD)
+    assert there == pair_key(second, public_bytes(first), SLOT, "b", "a", TOLD)
+    assert pair_key(first, public_bytes(second), SLOT, "a", "b", b"1" * 32) != there
     assert adds("a", "b")
     assert not adds("b", "a")
     zeros = np.zeros(10, np.uint64)
     assert not (masked(zeros, [there], []) + masked(zeros, [], [there])).any()
     others = [Slot("run-2", "0" * 32, 3), Slot("run-1", "1" * 32, 3), Slot("run-1", "0" * 32, 4)]
     for slot in others:
-        assert pair_key(first, public_bytes(second), slot, "a", "b") != there
+        assert pair_key(first, public_bytes(second), slot, "a", "b", TOLD) != there
         assert self_key(ONE, slot, "a") != self_key(ONE, SLOT, "a")
         assert commitment(ONE, slot, "a") != commitment(ONE, SLOT, "a")
         assert public_bytes(mask_key(ONE, slot, "a")) != public_bytes(first)
@@ -92,7 +94,7 @@ def test_degenerate_keys_are_refused(public: bytes) -> None:
     with pytest.raises(ProtocolError, match="of mallory protects nothing: it must draw another"):
         check_exchangeable(public, "mallory")
     with pytest.raises(ProtocolError, match="of mallory protects nothing"):
-        pair_key(mask_key(ONE, SLOT, "a"), public, SLOT, "a", "mallory")
+        pair_key(mask_key(ONE, SLOT, "a"), public, SLOT, "a", "mallory", TOLD)
 
 
 PARTS = st.lists(st.one_of(st.text(), st.integers(), st.binary()), max_size=5)

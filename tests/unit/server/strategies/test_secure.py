@@ -20,6 +20,7 @@ from fedtag.server.strategies.secure import open_sum
 
 FIXED = FixedPoint(40, 1000.0)
 SIZE = 300
+TOLD = bytes(32)
 
 
 @dataclass
@@ -47,7 +48,7 @@ class Transcript:
 
     def opened(self, survivors: list[str], releases: dict[str, Any]) -> np.ndarray:
         uploads = {name: self.uploads[name] for name in survivors}
-        return open_sum(self.block, 0, uploads, releases, FIXED)
+        return open_sum(self.block, 0, uploads, releases, FIXED, TOLD)
 
     def expected(self, survivors: list[str]) -> np.ndarray:
         return np.sum([self.vectors[name] for name in survivors], axis=0)
@@ -93,7 +94,7 @@ def transcript(count: int, absent: int = 0, seed: int = 0) -> Transcript:
         )
         for peer in secrets:
             if peer != name:
-                mask = stream(pair_key(private[name], public_bytes(private[peer]), slot, name, peer))
+                mask = stream(pair_key(private[name], public_bytes(private[peer]), slot, name, peer, TOLD))
                 upload = upload + mask if name < peer else upload - mask
         uploads[name] = upload
     shares = {
@@ -240,11 +241,11 @@ def test_strangers_other_sums_and_too_many_members_are_refused() -> None:
     names = list(one.block.members)
     releases = one.releases(names, names)
     with pytest.raises(ProtocolError, match="stranger uploaded without being in the block"):
-        open_sum(one.block, 0, {**one.uploads, "stranger": one.uploads[names[0]]}, releases, FIXED)
+        open_sum(one.block, 0, {**one.uploads, "stranger": one.uploads[names[0]]}, releases, FIXED, TOLD)
     with pytest.raises(ProtocolError, match="sum 1 is not in the block"):
-        open_sum(one.block, 1, one.uploads, releases, FIXED)
+        open_sum(one.block, 1, one.uploads, releases, FIXED, TOLD)
     with pytest.raises(ProtocolError, match="4 members could overflow 64 bits, 3 cannot"):
-        open_sum(one.block, 0, one.uploads, releases, FixedPoint(52, 600.0))
+        open_sum(one.block, 0, one.uploads, releases, FixedPoint(52, 600.0), TOLD)
 
 
 def test_any_wrong_upload_gives_noise_and_no_crash() -> None:
