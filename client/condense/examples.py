@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from fedtag.client.condense.synthetic.keeping import condensed_graph
 from fedtag.client.context.run_context import RunContext
@@ -10,6 +10,21 @@ from fedtag.client.context.site_data import SiteData
 from fedtag.client.train.examples import Examples
 from fedtag.common.condensers.spec import CONDENSERS, NONE
 from fedtag.common.models.classifier import NodeClassifier
+
+
+class RoundExamples(Protocol):
+    """The function that the specification of a condenser names that works anew in every round."""
+
+    def __call__(
+        self, model: NodeClassifier, data: SiteData, context: RunContext[Any]
+    ) -> tuple[Examples, dict[str, Any]]:
+        """What a client trains on in the round of `context`, chosen by the received model.
+
+        Returns:
+            the examples; and what is told of them: `core` and `nodes`, the numbers of condensed and of all nodes, with
+            the share of these that is `copied` from real ones.
+        """
+        ...
 
 
 def training_examples(
@@ -27,7 +42,8 @@ def training_examples(
         return Examples.of_graph(data.training.graph, data.training.adjacency), {}
     spec = CONDENSERS.get(name)
     if spec.every_round:
-        examples, reported = CONDENSERS.resolved(spec, spec.condensed)(model, data, context)
+        chosen: RoundExamples = CONDENSERS.resolved(spec, spec.condensed)
+        examples, reported = chosen(model, data, context)
     else:
         condensed, reported = condensed_graph(data, context)
         examples = Examples.of_condensed(condensed)

@@ -81,7 +81,7 @@ class ClientMethod(Generic[S]):
     def model(self, data: SiteData, context: RunContext[S]) -> nn.Module:
         """The run's model with its initial values."""
         config, graph = context.config, data.graph
-        return initial_backbone(config.model, graph.x.shape[1], graph.num_classes, config.seed)
+        return initial_backbone(config, graph.x.shape[1], graph.num_classes)
 
     def start(self, data: SiteData, context: RunContext[S]) -> Parameters:
         """The parameters with which the exchange begins: those that were received, else the initial ones."""

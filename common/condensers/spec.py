@@ -12,8 +12,9 @@ class CondenserSpec(Spec):
     """A condenser.
 
     Args:
-        condensed: import string of the function that condenses a graph, or, for one that works anew in every round, of
-            the function that gives the examples of a round; see `fedtag.client.condense.condenser`.
+        condensed: import string of the function that condenses a graph, a `fedtag.client.condense.condenser.Condenser`;
+            for one that works anew in every round, of the function that gives the examples of a round, a
+            `fedtag.client.condense.examples.RoundExamples`.
         copies: its condensed nodes are real ones.
         every_round: it works anew in every round, by the received model; else once, before training.
         validates: labels of validation nodes decide when it ends.

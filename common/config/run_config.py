@@ -198,7 +198,12 @@ def _completed(flat: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         parts = ",".join(part for part in (*preset.parts, flat.get("parts", "")) if part)
         flat = {**preset.values, **flat, "method": preset.method, "preset": name, "parts": parts}
     if flat.get("method", name) in METHODS.names and flat.get("method", name) not in METHODS.troubles:
-        defaults = METHODS.get(flat.get("method", name)).defaults
+        spec = METHODS.get(flat.get("method", name))
+        defaults = spec.defaults
+        if strange := sorted(defaults.keys() - shared_settings().keys()):
+            package = METHODS.origin(spec.name).package
+            wrong = f"method '{spec.name}' of {package} gives a default to {strange[0]}, which is no shared setting"
+            return flat, [f"{wrong}: install another version of {package}"]
         flat = {**{key: value for key, value in defaults.items() if key not in UNSET}, **flat}
         # What condenses is part of what a run is made of, so that it must be known before the rest.
         if flat.get("condenser.name", NONE) == NONE and "condenser.name" in defaults:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -11,6 +11,30 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedtag.common.errors import WireError
 
+COLUMNS = frozenset(
+    {
+        "round",
+        "client",
+        "nodes",
+        "train_nodes",
+        "val_nodes",
+        "test_nodes",
+        "val_accuracy",
+        "test_accuracy",
+        "test_macro_f1",
+        "local_test_accuracy",
+        "seconds_by_phase",
+        "weight",
+        "failed",
+        "scores",
+        "steps",
+        "normaliser",
+        "statistics",
+        "condensation",
+        "columns",
+    }
+)
+"""Of every client's row in clients.jsonl."""
 Protection = Literal["none", "masked", "encrypted", "noised"]
 
 
@@ -57,6 +81,24 @@ class Record:
             place = ".".join(map(str, first["loc"]))
             reason = first["msg"].removeprefix("Value error, ")
             raise WireError(f"{self.name}{': ' if place else ''}{place}: {reason}") from None
+
+
+def record_faults(records: Iterable[Record], base: Iterable[Record]) -> Iterator[str]:
+    """What is wrong with the records of a specification, each as the end of a sentence about it.
+
+    Args:
+        records: of the specification.
+        base: what every method may send, of which it may say what one means in its case, and nothing else.
+    """
+    known = by_name(base)
+    for record in records:
+        same = known.get(record.name)
+        if same is not None and (record.form, record.schema) != (same.form, same.schema):
+            yield f"declares the record '{record.name}', which every method has in another form: choose another name"
+        if record.column and record.name in COLUMNS:
+            yield f"has a column '{record.name}', which every client's row has: choose another name"
+        if record.column and (record.form != "value" or record.schema is None):
+            yield f"has a column '{record.name}' that is no value with a schema: give it form='value' and a schema"
 
 
 def by_name(records: Iterable[Record]) -> Mapping[str, Record]:

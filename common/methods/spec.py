@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from fedtag.common.methods.records import Record
+from fedtag.common.methods.base import BASE_RECORDS
+from fedtag.common.methods.records import Record, record_faults
 from fedtag.common.settings.registry import Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
 
@@ -62,6 +63,12 @@ class Traits:
     releases: Literal["nothing", "model", "model per client", "graph"] = "model"
 
 
+CHOICES = {
+    name: get_args(kind) for name, kind in get_type_hints(Traits).items() if get_origin(kind) is Literal
+}
+"""The values of traits that are words."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MethodSpec(Spec):
     """A method.
@@ -97,6 +104,13 @@ class MethodSpec(Spec):
     report: str = ""
     artefact: str = ""
     evidence: str = ""
+
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
+        for trait, allowed in CHOICES.items():
+            if (value := getattr(self.traits, trait)) not in allowed:
+                yield f"has traits.{trait} = {value!r}: use one of {', '.join(allowed)}"
+        yield from record_faults(self.records, BASE_RECORDS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.spec import BACKBONES
 from fedtag.common.randomness import derive_seed, seeded
+from fedtag.common.settings.run_settings import RunSettings
 from fedtag.common.settings.sections import ModelConfig, Section
 
 
@@ -28,7 +29,16 @@ def backbone(
 
 
 def initial_backbone(
-    model: ModelConfig, dimension: int, classes: int, seed: int, table: Section | None = None
+    settings: RunSettings, dimension: int, classes: int, seed: int | None = None
 ) -> NodeClassifier:
-    """The backbone of a run with its initial values; arguments as of `backbone`, and the seed of the run."""
-    return seeded(lambda: backbone(model, dimension, classes, table), derive_seed(seed, "initial model"))
+    """The backbone of a run with its initial values.
+
+    Args:
+        settings: of the run, with the backbone's own table.
+        dimension: of the node features.
+        classes: number of classes.
+        seed: that of the run where None.
+    """
+    model, table = settings.model, settings.tables.get(settings.model.backbone)
+    drawn = derive_seed(settings.seed if seed is None else seed, "initial model")
+    return seeded(lambda: backbone(model, dimension, classes, table), drawn)

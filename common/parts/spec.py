@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fedtag.common.methods.base import BASE_RECORDS
-from fedtag.common.methods.records import Record, by_name
+from fedtag.common.methods.records import Record, by_name, record_faults
 from fedtag.common.methods.spec import METHODS, Condition, Exclusion, MethodSpec, never
 from fedtag.common.settings.registry import Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
@@ -23,7 +23,7 @@ class PartSpec(Spec):
             need not be named in `parts`; empty where only the name does.
         released_with, keeps: as of a method.
         client, server: import strings of functions that take a method's side and the settings of the run, and return
-            what stands around it, with the same interface.
+            what stands around it, with the same interface; no server where that side has nothing to do.
         report: import string of what makes its sections of the report, a `Sections`; empty without any.
     """
 
@@ -33,8 +33,12 @@ class PartSpec(Spec):
     released_with: tuple[str, ...] = ()
     keeps: Condition = never
     client: str
-    server: str
+    server: str = ""
     report: str = ""
+
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
+        yield from record_faults(self.records, BASE_RECORDS)
 
 
 PARTS = Registry("fedtag.parts", "part", "parts", PartSpec)

@@ -8,17 +8,21 @@ used.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import metadata
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from fedtag.common.errors import ConfigError
+from fedtag.common.settings.run_settings import RunSettings
 from fedtag.common.settings.sections import Section
 
 INTERFACE = 1
 """Of specifications and of what they name; another number is another contract between them and fedtag."""
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 HERE = "this process"
 """The package of a specification that was handed over as an object."""
 
@@ -43,8 +47,19 @@ class Spec:
     settings: type[Section] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
 
+    def faults(self) -> Iterator[str]:
+        """What is wrong with it by itself, each as the end of a sentence that begins with its kind and name."""
+        if not NAME.fullmatch(self.name):
+            yield "has a name that settings and commands cannot have: use lower case, digits, hyphens, underscores"
+        if self.name in RunSettings.model_fields:
+            yield "is called like a table of shared settings: choose another name"
+
 
 S = TypeVar("S", bound=Spec)
+
+
+_ALL: WeakSet[Registry[Any]] = WeakSet()
+OWN_PACKAGE = "fedtag"
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,7 @@ class Registry(Generic[S]):
         self.key = key
         self.kind = kind
         self._added: dict[str, S] = {}
+        _ALL.add(self)
         self._loaded: dict[str, S] = {}
 
     @property
@@ -185,6 +201,15 @@ class Registry(Generic[S]):
             raise ConfigError(
                 f"{self.what} '{name}' of {package} is for interface {spec.interface}, this fedtag has {INTERFACE}: "
                 f"install a newer {older}"
+            )
+        for fault in spec.faults():
+            raise ConfigError(f"{self.what} '{name}' of {package} {fault}")
+        others = [one for one in _ALL if one.group != self.group and name in one]
+        # Tables of settings go by these names; what comes with fedtag keeps its own.
+        if others and package != OWN_PACKAGE:
+            raise ConfigError(
+                f"{self.what} '{name}' of {package} is called like a {others[0].what} of "
+                f"{others[0].origin(name).package}, and settings go by these names: choose another name"
             )
 
 

@@ -77,6 +77,14 @@ class RunOptions:
             rich_help_panel=RUN,
         ),
     ] = None
+    parts: Annotated[
+        str | None,
+        typer.Option(
+            help="What stands around the method, the innermost first, as in a,b; `fedtag methods` lists them. "
+            "[default: none]",
+            rich_help_panel=RUN,
+        ),
+    ] = None
     seed: Annotated[
         int | None, typer.Option(help="Of every random draw. [default: 0]", rich_help_panel=RUN)
     ] = None
@@ -102,6 +110,7 @@ class RunOptions:
                 "clients": len(sources) if len(sources) > 1 else None,
                 "ratio": self.ratio,
                 "condenser.name": self.condenser,
+                "parts": self.parts,
                 "seed": self.seed,
                 "out": None if self.out is None else str(self.out),
             }

@@ -104,7 +104,8 @@ class Inbox:
             forms = own if expected is None or phase is SCORE else expected
         silent = self.config.privacy.hide_statistics or phase.name in PROTOCOL - {KEYS}
         check_content(reply, forms, run_state.agreement, self.declared, sized=not silent)
-        check_norm(reply, self.config.aggregation.max_update_norm)
+        if phase.gathers == "step":
+            check_norm(reply, self.config.aggregation.max_update_norm)
         check_letters(reply.content.letters, phase, self.declared)
         if "statistics" in reply.content.values:
             parse_statistics(reply.content.values["statistics"], len(run_state.agreement.classes))

@@ -10,6 +10,7 @@ from torch import Tensor
 from fedtag.common.config.ingredients import FEDTAG, ingredients, packages, reported_packages
 from fedtag.common.errors import QuorumError
 from fedtag.common.logs import Event, fields
+from fedtag.common.methods.told import told_digest
 from fedtag.common.numerics.robust_rules import fewest_clients
 from fedtag.common.secure.names import INGREDIENTS, INTRODUCE
 from fedtag.common.secure.phases import PROTOCOL
@@ -20,6 +21,7 @@ from fedtag.server.exchange.ledger import add_durations, disclosures
 from fedtag.server.exchange.messages import Messages
 from fedtag.server.exchange.participation import CLOSE, SCORE, participants
 from fedtag.server.exchange.peer_list import ASK_KEYS, PeerList
+from fedtag.server.exchange.screening import check_instructed
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.forms import TensorForm
 from fedtag.server.protocol.method import ServerMethod
@@ -199,6 +201,11 @@ class Phases:
         rule = self.config.aggregation
         return fewest_clients(rule.rule, rule.hostile, rule.trim)
 
+    def told(self) -> bytes:
+        """The digest of what all members of a sum were asked for in the last exchange."""
+        asked = next(one for one in self.instructed.values() if "sum" in one.content.values)
+        return told_digest(asked, self.inbox.declared, self.config.digest())
+
     def _note_releases(self, current: Round, exchanged: Exchanged) -> None:
         """Keep which releases clients have of what the run is made of, and say once where they are not the server's."""
         own = packages(self.config)
@@ -237,6 +244,7 @@ class Phases:
         letters = more.letters
         if phase.name not in PROTOCOL:
             content = self.method.instruct(run_state.state, phase, client, self.context)
+            check_instructed(content, self.inbox.declared, self.config.method)
             tensors |= content.tensors
             letters = content.letters + letters
             values |= {

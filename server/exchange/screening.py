@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from fedtag.common.errors import WireError
+from fedtag.common.errors import RunError, WireError
 from fedtag.common.methods.base import BASE_RECORDS
 from fedtag.common.methods.records import Record, by_name
 from fedtag.common.methods.reported import MOST_EFFECTIVE_STEPS
@@ -15,7 +15,7 @@ from fedtag.common.numerics.clipping import l2_norm
 from fedtag.common.numerics.scores import CALIBRATION_BINS, Tally
 from fedtag.common.secure.upload import Opened
 from fedtag.common.wire.names import CLIENT_NAME
-from fedtag.common.wire.records import Instruction, Reply
+from fedtag.common.wire.records import Content, Instruction, Reply
 from fedtag.server.protocol.forms import TensorForm
 from fedtag.server.protocol.state import Agreement
 
@@ -85,6 +85,20 @@ def check_content(
         _counts(f"{path}/{subset}", fields, len(agreement.classes), values["sizes"][f"{subset}_nodes"])
     if any(letter.sender != reply.client for letter in reply.content.letters):
         raise WireError("a letter bears another sender than the client that handed it in")
+
+
+def check_instructed(content: Content, declared: Mapping[str, Record], method: str) -> None:
+    """Refuse what a method or a part would tell clients without declaring it, so that nothing crosses unlisted.
+
+    Raises:
+        RunError: naming the record.
+    """
+    kinds = {name.partition("/")[0] for name in content.tensors}
+    for kind in sorted((kinds | content.values.keys()) - declared.keys()):
+        raise RunError(
+            f"method {method}, or a part of it, sends clients '{kind[:64]}', which is not declared: declare it among "
+            "its records, or leave it out"
+        )
 
 
 def check_norm(reply: Reply, most: float) -> None:

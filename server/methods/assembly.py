@@ -21,6 +21,7 @@ def method_of(config: RunConfig) -> ServerMethod:
     """
     method = cast(ServerMethod, METHODS.resolved(config.spec, config.spec.server))
     for part in config.part_specs:
-        around = cast(Around, PARTS.resolved(part, part.server))
-        method = around(method, config)
+        if part.server:
+            around = cast(Around, PARTS.resolved(part, part.server))
+            method = around(method, config)
     return method

@@ -47,12 +47,7 @@ class ServerMethod:
 
     def initial(self, agreement: Agreement, context: ServerContext) -> Parameters:
         """The parameters with which every client starts."""
-        settings = context.settings
-        table = settings.tables.get(settings.model.backbone)
-        classes = len(agreement.classes)
-        return parameters_of(
-            initial_backbone(settings.model, agreement.dimension, classes, settings.seed, table)
-        )
+        return parameters_of(initial_backbone(context.settings, agreement.dimension, len(agreement.classes)))
 
     def begin(self, agreement: Agreement, context: ServerContext) -> ServerState:
         """The state before round 1."""

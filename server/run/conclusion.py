@@ -86,7 +86,7 @@ def summarise(
     seconds = [row.seconds for row in rows]
     return Summary(
         method=config.method,
-        data=Path(config.data.source).name if config.data.source else "",
+        data=", ".join(Path(source).name for source in config.data.source.split(";") if source),
         clients=max((row.clients_ok for row in rows), default=0),
         rounds=len(rows),
         ratio=config.ratio if config.condenses else None,

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ProtocolError, QuorumError, WireError
 from fedtag.common.logs import Event, fields
-from fedtag.common.methods.told import told_digest
 from fedtag.common.secure.block import Block
 from fedtag.common.secure.fixed_point import FixedPoint
 from fedtag.common.secure.names import JOIN
@@ -164,9 +163,7 @@ class MaskedSums:
             if reply.phase == phase.name and client in block.members and UPLOAD in reply.content.tensors
         }
         self.key_blocks.welcome(contributions)
-        instruction = next(self.phases.instructed[node] for node in members)
-        told = told_digest(instruction, self.phases.inbox.declared, self.config.digest())
-        opened = self._opened(current, block, index, layout, contributions, told)
+        opened = self._opened(current, block, index, layout, contributions)
         return Gathered(replies, failures, contributions, weights, opened)
 
     def _forms(self, phase: Phase) -> dict[str, TensorForm]:
@@ -195,14 +192,9 @@ class MaskedSums:
         return {client: weights.get(client, 0.0) for client in equal} if weights else equal
 
     def _opened(
-        self,
-        current: Round,
-        block: Block,
-        index: int,
-        layout: Layout,
-        contributions: Mapping[str, Reply],
-        told: bytes,
+        self, current: Round, block: Block, index: int, layout: Layout, contributions: Mapping[str, Reply]
     ) -> Opened:
+        told = self.phases.told()
         survivors = sorted(contributions)
         asked = [node for node, name in self.phases.names.items() if name in contributions]
         signatures: dict[str, Any] | None = None

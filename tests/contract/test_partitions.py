@@ -102,7 +102,7 @@ def test_without_any_training_node_rounds_are_empty_and_the_model_stays(
     assert [row["clients_failed"] for row in run.rows] == [0, 0]
     assert all(map(math.isfinite, numbers_in(run.path)))
     if name in ("fedavg", "centralised"):
-        initial = parameters_of(initial_backbone(run.config.model, 6, 3, run.config.seed))
+        initial = parameters_of(initial_backbone(run.config, 6, 3))
         assert fingerprint(run.state) == fingerprint(prefixed("model", initial))
     first, second = run.rows
     assert first["test_accuracy"] == second["test_accuracy"]

@@ -132,7 +132,7 @@ class FedGC(ClientMethod[FedGCConfig]):
         own = config.own(FedGCConfig)
         condensed = Condensed.from_tensors(Content(tensors).section(GRAPH_TENSORS), copies=False)
         steps, rate = own.model_steps, own.model_rate
-        return student(condensed, config.model, classes, steps, rate, own.weight_decay, config.seed)
+        return student(condensed, config, classes, steps, rate, own.weight_decay, config.seed)
 
     def fits(
         self, model: nn.Module, tensors: Mapping[str, Tensor], data: SiteData, context: Context
@@ -149,7 +149,7 @@ class FedGC(ClientMethod[FedGCConfig]):
     def student(self, data: SiteData, context: Context) -> NodeClassifier:
         """The run's backbone, which is trained on the condensed graph."""
         config, graph = context.config, data.graph
-        model = initial_backbone(config.model, graph.x.shape[1], graph.num_classes, config.seed)
+        model = initial_backbone(config, graph.x.shape[1], graph.num_classes)
         return model.to(data.device)
 
     def counted(

@@ -9,5 +9,5 @@ from fedtag.common.settings.run_settings import RunSettings
 
 def initial_teacher(settings: RunSettings, dimension: int, classes: int) -> NodeClassifier:
     """The GCN of self-training with its initial values, whatever the backbone of the run."""
-    shape = settings.model.model_copy(update={"backbone": "gcn"})
-    return initial_backbone(shape, dimension, classes, settings.seed)
+    model = settings.model.model_copy(update={"backbone": "gcn"})
+    return initial_backbone(settings.model_copy(update={"model": model}), dimension, classes)

@@ -9,13 +9,13 @@ from fedtag.common.errors import DivergenceError
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.randomness import torch_generator
-from fedtag.common.settings.sections import ModelConfig
+from fedtag.common.settings.run_settings import RunSettings
 from fedtag.common.synthetic.condensed import Condensed
 
 
 def student(
     condensed: Condensed,
-    shape: ModelConfig,
+    settings: RunSettings,
     classes: int,
     steps: int,
     rate: float,
@@ -26,7 +26,7 @@ def student(
 
     Args:
         condensed: with at least one node.
-        shape: family, width, depth and dropout of the model.
+        settings: of the run, whose backbone it is.
         classes: C.
         steps: at least 0.
         rate: step size, above 0.
@@ -36,7 +36,7 @@ def student(
     Raises:
         DivergenceError: the loss is not finite.
     """
-    model = initial_backbone(shape, condensed.x.shape[1], classes, seed).to(condensed.x.device)
+    model = initial_backbone(settings, condensed.x.shape[1], classes, seed).to(condensed.x.device)
     generator = torch_generator(seed, "student's dropout", device=condensed.x.device)
     adam = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=weight_decay)
     for _ in range(steps):

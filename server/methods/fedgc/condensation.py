@@ -153,7 +153,7 @@ def taught(graph: Condensed, classes: int, config: RunConfig) -> NodeClassifier:
     settings = config.own(FedGCConfig)
     return student(
         graph,
-        config.model,
+        config,
         classes,
         settings.model_steps,
         settings.model_rate,

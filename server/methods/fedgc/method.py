@@ -211,7 +211,7 @@ def _without_sums(state: ServerState, settings: RunConfig) -> Mapping[str, Tenso
     if state.section(GRAPH_TENSORS):
         return state.tensors
     values = state.values
-    fresh = initial_backbone(settings.model, values["dimension"], values["classes"], settings.seed)
+    fresh = initial_backbone(settings, values["dimension"], values["classes"])
     return {**state.tensors, **prefixed("model", parameters_of(fresh))}
 
 

@@ -78,7 +78,7 @@ def open_site(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Open
 def received(site: SiteRun, shift: int = 0) -> Parameters:
     """The initial model of the run's method, somewhat moved."""
     if site.config.method == "fedavg":
-        model = parameters_of(initial_backbone(site.config.model, DIM, CLASSES, 0))
+        model = parameters_of(initial_backbone(site.config, DIM, CLASSES))
     else:
         model = parameters_of(first_supernet(site.config, DIM, CLASSES))
     generator = torch.Generator().manual_seed(shift)
@@ -115,7 +115,7 @@ def seen(site: SiteRun, number: int, shift: int) -> tuple[torch.Tensor, torch.Te
     """What the received model says of the full graph: the input of its last layer, and its logits."""
     graph, adjacency, model = site.data.training.graph, site.data.training.adjacency, received(site, shift)
     if site.config.method == "fedavg":
-        network = initial_backbone(site.config.model, DIM, CLASSES, 0)
+        network = initial_backbone(site.config, DIM, CLASSES)
         network.load_state_dict(model)
         hidden = functional.relu(network.layers[0](graph.x, adjacency))
         return hidden.detach(), network(graph.x, adjacency).detach()
@@ -475,7 +475,7 @@ def test_confidences_are_calibrated_where_dance_calibrates_them(open_site: Open)
     for calibration in ("none", "temperature"):
         changes = {"dance-core.calibration": calibration, "dance-core.confidence": 0.9}
         site = open_site(ratio=1.0, **changes)
-        model = initial_backbone(site.config.model, DIM, CLASSES, 0)
+        model = initial_backbone(site.config, DIM, CLASSES)
         torch.nn.utils.vector_to_parameters(
             20 * torch.nn.utils.parameters_to_vector(model.parameters()).detach(), model.parameters()
         )
@@ -508,7 +508,7 @@ def examples_of(site: SiteRun, number: int = 1) -> tuple[Examples, dict[str, Any
 
 
 def _model(site: SiteRun) -> Backbone:
-    return initial_backbone(site.config.model, DIM, CLASSES, 0)
+    return initial_backbone(site.config, DIM, CLASSES)
 
 
 def _rows(graph: Graph, x: torch.Tensor) -> list[int]:

@@ -37,7 +37,7 @@ def open_site(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Open
 
 
 def train(site: SiteRun, step: int = 1, run: str = "run") -> Reply:
-    model = parameters_of(initial_backbone(site.config.model, 8, 3, 0))
+    model = parameters_of(initial_backbone(site.config, 8, 3))
     return site.respond(Instruction(run, step, step, "train", Content(prefixed("model", model))))
 
 
@@ -69,7 +69,7 @@ def test_the_server_is_told_of_size_and_leaks_only(open_site: Open) -> None:
     assert kept is not None
     assert told == {"core": 9, "nodes": 60, **vars(leak(kept.tensors["x"], site.data.graph.x))}
     assert told["copied"] == 0
-    model = parameters_of(initial_backbone(site.config.model, 8, 3, 0))
+    model = parameters_of(initial_backbone(site.config, 8, 3))
     assert reply.content.tensors.keys() == {f"update/{name}" for name in model}
 
 

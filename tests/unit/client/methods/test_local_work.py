@@ -39,7 +39,7 @@ def initial(site: SiteRun) -> Parameters:
     config = site.config
     if config.method == "dance":
         return parameters_of(initial_dance_model(config, 8, 3))
-    return parameters_of(initial_backbone(config.model, 8, 3, config.seed))
+    return parameters_of(initial_backbone(config, 8, 3))
 
 
 def train(site: SiteRun, **values: Any) -> Reply:

@@ -14,6 +14,7 @@ from fedtag.common.models.dropout import dropout
 from fedtag.common.models.parameters import fingerprint, parameters_of
 from fedtag.common.models.spec import BACKBONES
 from fedtag.common.randomness import seeded
+from fedtag.common.settings.run_settings import RunSettings
 from fedtag.common.settings.sections import ModelConfig
 
 NODES, INPUTS, HIDDEN, CLASSES = 7, 5, 4, 3
@@ -193,7 +194,10 @@ def test_entries_that_share_a_draw_are_dropped_independently() -> None:
 def test_the_seed_gives_the_initial_values(family: str) -> None:
     config = ModelConfig(backbone=family, hidden=8)
     before = torch.get_rng_state()
-    prints = [fingerprint(parameters_of(initial_backbone(config, 5, 3, seed))) for seed in (0, 0, 1)]
+    prints = [
+        fingerprint(parameters_of(initial_backbone(RunSettings(model=config, seed=seed), 5, 3)))
+        for seed in (0, 0, 1)
+    ]
     assert torch.equal(torch.get_rng_state(), before)
     assert prints[0] == prints[1] != prints[2]
 

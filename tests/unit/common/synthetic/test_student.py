@@ -6,10 +6,11 @@ import torch
 from fedtag.common.errors import DivergenceError
 from fedtag.common.methods.fedgc.student import student
 from fedtag.common.models.parameters import fingerprint, parameters_of
+from fedtag.common.settings.run_settings import RunSettings
 from fedtag.common.settings.sections import ModelConfig
 from fedtag.common.synthetic.condensed import Condensed
 
-SHAPE = ModelConfig(hidden=8)
+SETTINGS = RunSettings(model=ModelConfig(hidden=8))
 
 
 def graph(scale: float = 1.0) -> Condensed:
@@ -20,15 +21,15 @@ def graph(scale: float = 1.0) -> Condensed:
 
 @pytest.mark.parametrize("family", ["gcn", "sage", "gat", "tagcn", "mlp"])
 def test_every_family_learns_a_condensed_graph(family: str) -> None:
-    shape = SHAPE.model_copy(update={"backbone": family})
-    model = student(graph(), shape, 3, 100, 0.05, 5e-4, 0)
+    settings = RunSettings(model=ModelConfig(hidden=8, backbone=family))
+    model = student(graph(), settings, 3, 100, 0.05, 5e-4, 0)
     with torch.no_grad():
         assert torch.equal(model(graph().x, graph().adjacency).argmax(1), graph().y)
 
 
 def test_the_seed_alone_decides() -> None:
     one, other, third = (
-        fingerprint(parameters_of(student(graph(), SHAPE, 3, 5, 0.01, 0.0, seed))) for seed in (0, 0, 1)
+        fingerprint(parameters_of(student(graph(), SETTINGS, 3, 5, 0.01, 0.0, seed))) for seed in (0, 0, 1)
     )
     assert one == other
     assert one != third
@@ -38,4 +39,4 @@ def test_divergence_names_the_loss() -> None:
     with pytest.raises(
         DivergenceError, match=r"training on the condensed graph diverged .*: lower fedgc\.model-rate"
     ):
-        student(graph(float("inf")), SHAPE, 3, 2, 0.01, 0.0, 0)
+        student(graph(float("inf")), SETTINGS, 3, 2, 0.01, 0.0, 0)
