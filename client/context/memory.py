@@ -29,6 +29,14 @@ class Memory(Protocol):
         """What follows from the site's data and the run's settings: built once a run, then kept."""
         ...
 
+    def kept(self, name: str) -> Remembered | None:
+        """What was kept for all of the run, whichever exchange is repeated; None if nothing was."""
+        ...
+
+    def keep(self, name: str, remembered: Remembered) -> None:
+        """Keep something for all of the run, in place of what was kept before."""
+        ...
+
     def document(self, name: str, text: str) -> None:
         """Leave a text for people, where it stays at the site."""
         ...
@@ -53,12 +61,17 @@ class RunMemory:
         self._store(part).save(self._instruction.round, self._instruction.step, tensors, values)
 
     def derived(self, name: str, build: Callable[[], Remembered]) -> Remembered:
-        store = self._store()
-        found = store.find(name)
+        found = self.kept(name)
         if found is None:
             found = build()
-            store.keep(name, found)
+            self.keep(name, found)
         return found
+
+    def kept(self, name: str) -> Remembered | None:
+        return self._store().find(name)
+
+    def keep(self, name: str, remembered: Remembered) -> None:
+        self._store().keep(name, remembered)
 
     def document(self, name: str, text: str) -> None:
         self._store().document(name, text)
@@ -97,6 +110,12 @@ class PastMemory:
                 f"{self._state} keeps no '{name}' of any run: give the workspace that the site had in the run, or none"
             )
         return found
+
+    def kept(self, name: str) -> Remembered | None:
+        return None
+
+    def keep(self, name: str, remembered: Remembered) -> None:
+        pass
 
     def document(self, name: str, text: str) -> None:
         pass

@@ -12,7 +12,7 @@ from fedtag.client.context.progress import Report
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.side import ClientSide
-from fedtag.client.run.agreement import check_agreement
+from fedtag.client.run.agreement import check_agreement, fix_settings
 from fedtag.client.run.guard import Guard
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data
@@ -54,10 +54,12 @@ class SiteRun:
 
         Raises:
             VersionError: the server's run is made of something else than what is installed here.
+            ProtocolError: the run came with other settings before.
         """
         check_agreement(instruction, self.config)
         self._clock.restart()
         with full_disk_explained(self.site):
+            fix_settings(self.site, instruction, self.config)
             if instruction.phase in PROTOCOL:
                 content = self._guard.answered(instruction)
             else:

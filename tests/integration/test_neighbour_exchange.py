@@ -19,14 +19,17 @@ from typer.testing import CliRunner
 from fedtag.client.data.sites import site_graphs
 from fedtag.client.data.text_graph import TextGraph, canonical_edges
 from fedtag.client.data.writing import write_folder
+from fedtag.client.parts.neighbour_exchange.bundles import Bundle
+from fedtag.client.parts.neighbour_exchange.exchange import Exchange
+from fedtag.client.parts.neighbour_exchange.given import Given
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
 from fedtag.common.config import RunConfig
-from fedtag.common.errors import ConfigError, WireError
+from fedtag.common.errors import ConfigError, ProtocolError, WireError
 from fedtag.common.parts.neighbour_exchange.homomorphic import Holder, fresh_key, tenseal
 from fedtag.common.parts.neighbour_exchange.messages import BYTES, unpacked
-from fedtag.common.parts.neighbour_exchange.names import KEY, PARTS, REQUEST
+from fedtag.common.parts.neighbour_exchange.names import GIVE_PHASE, KEY, PARTS, REQUEST
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.letters import STAMP_BYTES, letter_stamp, opened_letter
 from fedtag.common.wire.codec import decode_instruction, decode_reply, encode
@@ -464,3 +467,81 @@ def test_a_site_predicts_with_what_others_added_to_its_features(
         result = CliRunner().invoke(app, [str(one) for one in arguments])
         assert (result.exit_code, said in result.output.replace("\n", " ")) == (2, True), result.output
         assert not (tmp_path / "no.parquet").exists()
+
+
+class TwiceAsking(Grid):
+    """A grid that asks every site a second time for its parts, with numbers of another size on the way."""
+
+    def __init__(self, sessions: list[SiteRun], coarse: RunConfig) -> None:
+        super().__init__(sessions, frozenset(), lambda reply: reply)
+        self.sites = {session.site.name: session.site for session in sessions}
+        self.coarse = coarse
+        self.read: dict[tuple[str, str], np.ndarray] = {}
+        self.same, self.refusals = 0, list[str]()
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        sent = list(messages)
+        asked = [decode_instruction(message.content) for message in sent]
+        keys = super().push_messages(sent)
+        for key, instruction in zip(keys, asked, strict=True):
+            if instruction.phase != GIVE_PHASE:
+                continue
+            first = decode_reply(self.replies[key].content, 1e9)
+            try:
+                again = SiteRun(self.sites[first.client], self.coarse).respond(instruction)
+            except ProtocolError as refusal:
+                self.refusals.append(str(refusal))
+                continue
+            bodies = {part.slot: np.frombuffer(part.body, "<u8") for part in unpacked(first.content)}
+            for part in unpacked(again.content):
+                difference = (bodies[part.slot] - np.frombuffer(part.body, "<u8")).view(np.int64)
+                self.same += not difference.any()
+                self.read[first.client, part.slot] = difference / (2.0**FINE - 2.0**COARSE)
+        return keys
+
+
+FINE, COARSE = 40, 20
+"""privacy.scale-bits of the run, and those that come with the second instruction."""
+
+
+@pytest.mark.parametrize("defence", ["settings", "parts", "none"])
+def test_a_mask_serves_once(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defence: str
+) -> None:
+    """Asked a second time under other settings a site refuses; without that check it gives the same bytes; without
+    these the server reads every sum, some of them a single node's features."""
+    settings = {**SETTINGS, "neighbour-exchange.mode": "summed", "out": str(tmp_path / "run")}
+    config, coarse = (
+        RunConfig.from_flat({**settings, "privacy.scale-bits": bits}) for bits in (FINE, COARSE)
+    )
+    sessions = [
+        SiteRun(Site(name, data, tmp_path / "work" / name, tmp_path / "cache", "cpu"), config)
+        for name, data in world.sites.items()
+    ]
+    true: dict[tuple[str, str], np.ndarray] = {}
+    part = Exchange._part
+
+    def noted(exchange: Exchange, x: Any, bundle: Bundle, edges: Any) -> np.ndarray:
+        values = part(exchange, x, bundle, edges)
+        true.setdefault((exchange.name, bundle.slot), values)
+        return values
+
+    monkeypatch.setattr(Exchange, "_part", noted)
+    if defence != "settings":
+        monkeypatch.setattr("fedtag.client.run.site_run.fix_settings", lambda *arguments: None)
+    if defence == "none":
+        monkeypatch.setattr(Given, "before", lambda *arguments: None)
+    grid = TwiceAsking(sessions, coarse)
+    Rounds(grid, config, RunDirectory(tmp_path / "run"), LineProgress()).run()
+    if defence == "settings":
+        assert not grid.read
+        assert len(grid.refusals) == len(sessions)
+        assert all("privacy.scale-bits = 40, now 20" in refusal for refusal in grid.refusals)
+        return
+    assert grid.read
+    if defence == "parts":
+        assert grid.same == len(grid.read)
+        return
+    assert max(np.abs(values - true[key]).max() for key, values in grid.read.items()) < 1e-6
+    rows = np.concatenate([values.reshape(-1, DIM + 1) for values in grid.read.values()])
+    assert (rows[:, -1].round() == 1).any()

@@ -24,6 +24,7 @@ from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.parts.neighbour_exchange.bundles import Bundle, Crossings, asked, check_requests
 from fedtag.client.parts.neighbour_exchange.ciphers import Cipher, Homomorphic, Masks
+from fedtag.client.parts.neighbour_exchange.given import Given
 from fedtag.client.parts.neighbour_exchange.sums import Propagation
 from fedtag.client.site.state import Remembered, check_run
 from fedtag.common.errors import WireError
@@ -139,16 +140,19 @@ class Exchange:
         # Letters wait for a site that missed the exchange before.
         memory["requests"] = {**memory["requests"], **self._requests()}
         parts = []
-        cipher = self._cipher()
+        cipher, given = self._cipher(), Given(self.context, 2 if again else 1)
         for recipient, requests in sorted(memory["requests"].items()):
             bundles = [Bundle.from_json(recipient, request) for request in requests]
             if cipher is None or recipient not in self.context.messages.peers:
                 continue
             edges = self.crossings.of_peer(recipient)
             for bundle in bundles:
-                values = self._part(x, bundle, edges)
-                body = cipher.enciphered(bundle, 2 if again else 1, values)
+                body = given.before(bundle)
+                if body is None:
+                    body = cipher.enciphered(bundle, given.hop, self._part(x, bundle, edges))
+                    given.note(bundle, body)
                 parts.append(Part(recipient, bundle.slot, len(bundle.owners), body))
+        given.keep()
         self.context.memory.remember(tensors, memory, PART)
         return packed(parts)
 

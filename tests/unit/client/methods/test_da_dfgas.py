@@ -190,9 +190,11 @@ def test_scores_are_those_of_the_network_by_hand(open_site: Open) -> None:
 def test_who_lags_behind_works_twice_as_long(open_site: Open) -> None:
     site = open_site()
     model = initial(site)
-    assert ask(site, 1, model, longer=False).content.values["training"]["steps"] == 10
-    assert ask(site, 2, model, longer=True).content.values["training"]["steps"] == 20
-    told = ask(open_site(**{"train.extra-epochs": 3}), 3, model, longer=True).content.values["training"]
+    assert ask(site, 1, model, longer=["another"]).content.values["training"]["steps"] == 10
+    assert ask(site, 2, model, longer=[site.site.name]).content.values["training"]["steps"] == 20
+    told = ask(open_site(**{"train.extra-epochs": 3}), 3, model, longer=[site.site.name]).content.values[
+        "training"
+    ]
     assert told["steps"] == 13
 
 
@@ -202,7 +204,7 @@ def test_who_keeps_its_weights_goes_on_from_them(open_site: Open) -> None:
     site = open_site(**keep)
     model = initial(site)
     ask(site, 1, {name: value + 1 for name, value in model.items()})
-    update = ask(site, 2, model, longer=True).content.section("update")
+    update = ask(site, 2, model, longer=[site.site.name]).content.section("update")
     for name, change in update.items():
         if not is_architecture(name):
             torch.testing.assert_close(change, torch.ones_like(change), atol=1e-5, rtol=0)
