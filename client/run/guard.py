@@ -166,19 +166,15 @@ class Guard:
 
 
 def _check_layout(layout: Layout, own: Mapping[str, Tensor], name: str) -> None:
-    """Refuse a layout of an update that is not the site's own; what only some members have may be missing in either."""
-    if not own or not layout.update:
-        return
-    floats = {tensor for tensor, value in own.items() if value.is_floating_point()}
-    some = set(layout.used)
-    if unknown := sorted(layout.update.keys() - floats - some):
+    """Refuse a layout with tensors that the site's update does not have, but for what only some members have.
+
+    What is left out of it may be what too few members have.
+    """
+    unknown = sorted(layout.update.keys() - own.keys() - set(layout.used))
+    if own and unknown:
         raise ProtocolError(
             f"the layout of {name} has {', '.join(unknown[:5])}, which its update does not have: the server needs the "
             "same fedtag"
-        )
-    if missing := sorted(floats - layout.update.keys() - some):
-        raise ProtocolError(
-            f"the layout of {name} lacks {', '.join(missing[:5])} of its update: the server needs the same fedtag"
         )
 
 

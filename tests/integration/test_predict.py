@@ -101,7 +101,9 @@ def test_a_sites_own_folder_gives_its_evidence_and_scores(
             ]
             for span in row["evidence"]:
                 assert span["text"] == text[span["node"]][span["start"] : span["end"]]
-            assert sum(row[f"p:{name}"] for name in dance_run.sessions[0].data.classes) == pytest.approx(1)
+            assert sum(
+                row[f"p:{name}"] for name in dance_run.sessions[0].data.text_graph.classes
+            ) == pytest.approx(1)
 
 
 def test_the_same_inputs_give_the_same_bytes(dance_run: Federated, model: Path, tmp_path: Path) -> None:

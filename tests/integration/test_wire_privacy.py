@@ -15,6 +15,7 @@ from torch import Tensor
 
 from fedtag.client.evidence.packs import available_rounds, read_packs
 from fedtag.client.run.site_run import SiteRun
+from fedtag.common.config.ingredients import ingredients
 from fedtag.common.errors import WireError
 from fedtag.common.methods.dance.model import initial_dance_model
 from fedtag.common.numerics.scores import CALIBRATION_BINS
@@ -207,7 +208,8 @@ def test_values_are_numbers_and_agreed_names(run: Federated) -> None:
     """The only list is that of the classes, which the federation agreed upon; no label of a node is sent."""
     classes = list(run.sessions[0].data.text_graph.classes)
     clients = {site.name for site in run.sites}
-    agreed = {*classes, "encoder bundled"}
+    # Packages and versions of what the run is made of, as both sides have it installed.
+    agreed = {*classes, "encoder bundled", *map(str, leaves(ingredients(run.config)))}
     for parcel in run.parcels:
         record = record_of(parcel)
         assert not record.content.letters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedtag.common.methods.records import Record
 from fedtag.common.methods.spec import METHODS, Exclusion
 from fedtag.common.models.spec import BACKBONES
-from fedtag.common.parts.neighbour_generator.names import GENERATOR
+from fedtag.common.parts.neighbour_generator.names import EXCHANGE, GENERATOR
 from fedtag.common.parts.neighbour_generator.settings import NeighbourGeneratorConfig
 from fedtag.common.parts.spec import PartSpec
 from fedtag.common.settings.registry import INTERFACE
@@ -63,6 +63,7 @@ SPEC = PartSpec(
             "the trained generator of neighbours, a sum over clients; or its fingerprint",
             alone=True,
         ),
+        Record(EXCHANGE, "the number of the exchange that trains the generator", form="value"),
     ),
     excluded=(
         Exclusion("methods whose client holds the whole graph", _none_missing),

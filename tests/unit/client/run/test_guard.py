@@ -368,11 +368,6 @@ REQUESTS: dict[str, tuple[Callable[[dict[str, Any]], Any], type[Exception], str]
         ProtocolError,
         "the layout of site-0 has w2, which its update does not have",
     ),
-    "not all tensors": (
-        lambda told: {**told, "layout": Layout({"b": (3,)}).as_json()},
-        ProtocolError,
-        "the layout of site-0 lacks w of its update",
-    ),
     "another shape": (
         lambda told: {**told, "layout": Layout({**SHAPES, "w": (4,)}).as_json()},
         WireError,

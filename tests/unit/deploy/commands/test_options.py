@@ -38,13 +38,14 @@ def test_the_fields_of_a_table_are_options_of_the_command() -> None:
 
 
 def test_options_stand_for_settings() -> None:
-    run = RunOptions("m", ["a", "b"], 0.1, "c", 3, Path("out"))
+    run = RunOptions("m", ["a", "b"], 0.1, "c", seed=3, out=Path("out"), parts="p,q")
     shared = SharedOptions(
         partition="metis", split="given", overlap=0.1, summaries=1, device="cpu", deadline=3
     )
     chosen = run.chosen() | shared.chosen()
     assert chosen["data.source"] == "a;b"
     assert chosen["out"] == "out"
+    assert chosen["parts"] == "p,q"
     # As many clients as folders, unless a number is given.
     assert chosen["clients"] == 2
     assert (run.chosen() | SharedOptions(clients=1).chosen())["clients"] == 1
