@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 
 TENSORS = ("model.safetensors", "condensed.safetensors")
 DISCLOSURES = "disclosures.jsonl"
-ROWS = ("metrics.jsonl", "clients.jsonl", DISCLOSURES)
+ROWS = ("metrics.jsonl", "clients.jsonl")
 ARCHITECTURES = "architectures/*.json"
 # Two runs of one revision differ in these. Replies tell times in digits, of which there are more or fewer, so the
 # traffic differs, too, and what goes down with it is written in other settings' names in another revision.
@@ -31,7 +31,7 @@ def first_difference(one: Path, other: Path) -> str | None:
 
 
 def differences(one: Path, other: Path) -> Iterator[str]:
-    """All differences, those of models first."""
+    """All differences, those of models first, and last of all those of what is told of them."""
     for name in TENSORS:
         yield from _in_tensors(name, one / name, other / name)
     for name in ROWS:
@@ -40,6 +40,7 @@ def differences(one: Path, other: Path) -> Iterator[str]:
     for name in ("summary.json", *sorted(found)):
         documents = [_document(run / name) for run in (one, other)]
         yield from (f"{name}: {difference}" for difference in _in_values("", *documents))
+    yield from _in_rows(DISCLOSURES, one / DISCLOSURES, other / DISCLOSURES)
 
 
 def _in_tensors(name: str, one: Path, other: Path) -> Iterator[str]:
