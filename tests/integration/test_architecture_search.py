@@ -104,6 +104,17 @@ def test_a_site_predicts_by_its_own_architecture_as_it_was_scored(tiny: Tiny, tm
     assert right[True] != right[False]
 
 
+def test_a_part_around_it_says_by_what_a_site_predicts(tiny: Tiny, tmp_path: Path) -> None:
+    mended = {"parts": "neighbour-generator", "neighbour-generator.rounds": 1}
+    run = tiny({**SETTINGS, **mended, "evaluation.every": 1})
+    site = run.sessions[0].site
+    for options, scoring in ((["--workspace", site.workspace], "own"), ([], "shared")):
+        out = tmp_path / f"{scoring}.parquet"
+        result = fedtag("predict", run.place / "run", site.folder, "--out", out, *options)
+        assert result.exit_code == 0, result.stderr
+        assert set(parquet.read_table(out)["scoring"].to_pylist()) == {scoring}
+
+
 def test_workspaces_that_say_nothing_of_an_architecture_are_refused(tiny: Tiny, tmp_path: Path) -> None:
     own, one = tiny(SETTINGS), tiny({**SETTINGS, "da_dfgas.personal": False})
     site = own.sessions[0].site

@@ -49,7 +49,7 @@ class Mending(ClientPart):
         model = {name: value for name, value in released.parameters.items() if not name.startswith(own)}
         mended = mended_by(Content(released.parameters).section(GENERATOR), data, context)
         prediction = self.method.predict(replace(released, parameters=model), mended, context, evidence)
-        return Prediction(prediction.logits[: data.graph.num_nodes], prediction.packs)
+        return replace(prediction, logits=prediction.logits[: data.graph.num_nodes])
 
     def _generate(self, data: SiteData, context: Context) -> Content:
         received = context.content.section("model")
