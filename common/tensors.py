@@ -19,7 +19,12 @@ def owned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def tensor_bytes(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
     """Tensors, and texts beside them, as the content of a file or message."""
-    return safetensors.torch.save(owned(tensors), metadata=None if metadata is None else dict(metadata))
+    return packed(owned(tensors), metadata)
+
+
+def packed(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
+    """The same of tensors that `owned` gave, without another copy of them."""
+    return safetensors.torch.save(dict(tensors), metadata=None if metadata is None else dict(metadata))
 
 
 def tensors_of(content: bytes) -> dict[str, Tensor]:

@@ -43,7 +43,7 @@ def sums_alone(content: Content) -> Content:
 
 
 def _faults(content: Content, declared: Mapping[str, Record]) -> Iterator[str]:
-    for kind in sorted({name.partition("/")[0] for name in content.tensors}):
+    for kind in sorted(content.kinds):
         if kind not in declared or declared[kind].form != "tensors":
             yield f"tensors of '{kind}' are not"
     for kind in sorted({letter.kind for letter in content.letters}):

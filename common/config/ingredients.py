@@ -9,10 +9,9 @@ from typing import Any
 
 from fedtag.common.config.catalogue import REGISTRIES
 from fedtag.common.config.run_config import RunConfig
-from fedtag.common.settings.registry import HERE, Spec
+from fedtag.common.settings.registry import FEDTAG, HERE, Spec
 from fedtag.common.wire.protocol import installed_release
 
-FEDTAG = "fedtag"
 _WORD = re.compile(r"[\w.+!-]{1,40}")
 
 Table = Mapping[str, Mapping[str, Mapping[str, Any]]]

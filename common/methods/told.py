@@ -33,8 +33,7 @@ def told_digest(instruction: Instruction, declared: Mapping[str, Record], settin
         ProtocolError: tensors for one client alone are not those whose fingerprint all are told.
     """
     content = instruction.content
-    kinds = {name.partition("/")[0] for name in content.tensors}
-    alone = {kind for kind in kinds if kind in declared and declared[kind].alone}
+    alone = {kind for kind in content.kinds if kind in declared and declared[kind].alone}
     for kind in sorted(alone):
         if content.values.get(kind) != fingerprint(content.section(kind)):
             raise ProtocolError(

@@ -23,6 +23,8 @@ from fedtag.common.settings.sections import Section
 INTERFACE = 1
 """Of specifications and of what they name; another number is another contract between them and fedtag."""
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+FEDTAG = "fedtag"
+"""The package of what is built in."""
 HERE = "this process"
 """The package of a specification that was handed over as an object."""
 
@@ -56,10 +58,7 @@ class Spec:
 
 
 S = TypeVar("S", bound=Spec)
-
-
 _ALL: WeakSet[Registry[Any]] = WeakSet()
-OWN_PACKAGE = "fedtag"
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,8 @@ class Registry(Generic[S]):
         self.key = key
         self.kind = kind
         self._added: dict[str, S] = {}
-        _ALL.add(self)
         self._loaded: dict[str, S] = {}
+        _ALL.add(self)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -204,12 +203,12 @@ class Registry(Generic[S]):
             )
         for fault in spec.faults():
             raise ConfigError(f"{self.what} '{name}' of {package} {fault}")
-        others = [one for one in _ALL if one.group != self.group and name in one]
-        # Tables of settings go by these names; what comes with fedtag keeps its own.
-        if others and package != OWN_PACKAGE:
+        # Tables of settings go by these names; what comes with fedtag keeps its own, and asks no other registry.
+        others = (one for one in _ALL if one.group != self.group and name in one)
+        if package != FEDTAG and (other := next(others, None)) is not None:
             raise ConfigError(
-                f"{self.what} '{name}' of {package} is called like a {others[0].what} of "
-                f"{others[0].origin(name).package}, and settings go by these names: choose another name"
+                f"{self.what} '{name}' of {package} is called like a {other.what} of {other.origin(name).package}, "
+                "and settings go by these names: choose another name"
             )
 
 

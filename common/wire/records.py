@@ -33,6 +33,11 @@ class Content:
     values: Mapping[str, Json] = field(default_factory=dict)
     letters: tuple[Letter, ...] = ()
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Of the tensors."""
+        return frozenset(name.partition("/")[0] for name in self.tensors)
+
     def section(self, kind: str) -> dict[str, Tensor]:
         """The tensors of one kind, without the prefix."""
         prefix = f"{kind}/"

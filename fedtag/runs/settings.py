@@ -111,11 +111,6 @@ def read_settings(file: Path) -> dict[str, Any]:
     return flat
 
 
-def nested_defaults() -> dict[str, Any]:
-    """The unresolved defaults of a run as tables."""
-    return nested(run_defaults(RunConfig().specs))
-
-
 def app_config(given: Mapping[str, Any]) -> dict[str, Any]:
     """The run configuration of an app as tables: its versions, and settings as they were given or left unset.
 

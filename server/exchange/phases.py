@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from fedtag.common.config.ingredients import FEDTAG, ingredients, packages, reported_packages
+from fedtag.common.config.ingredients import ingredients, packages, reported_packages
 from fedtag.common.errors import QuorumError
 from fedtag.common.logs import Event, fields
 from fedtag.common.methods.told import told_digest
 from fedtag.common.numerics.robust_rules import fewest_clients
 from fedtag.common.secure.names import INGREDIENTS, INTRODUCE
 from fedtag.common.secure.phases import PROTOCOL
+from fedtag.common.settings.registry import FEDTAG
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
 from fedtag.server.exchange.exchange import Exchange
 from fedtag.server.exchange.inbox import Inbox
@@ -213,11 +214,7 @@ class Phases:
             client = self.names[node]
             before = self.run_state.releases.get(client, {})
             introduction = exchanged.replies[node].content.values.get("introduction")
-            found = {
-                **before,
-                **reported_packages(introduction, own),
-                FEDTAG: exchanged.releases[node],
-            }
+            found = {**before, **reported_packages(introduction, own), FEDTAG: exchanged.releases[node]}
             for package, version in sorted(found.items() - before.items()):
                 if version != own[package]:
                     note = (

@@ -93,8 +93,7 @@ def check_instructed(content: Content, declared: Mapping[str, Record], method: s
     Raises:
         RunError: naming the record.
     """
-    kinds = {name.partition("/")[0] for name in content.tensors}
-    for kind in sorted((kinds | content.values.keys()) - declared.keys()):
+    for kind in sorted((content.kinds | content.values.keys()) - declared.keys()):
         raise RunError(
             f"method {method}, or a part of it, sends clients '{kind[:64]}', which is not declared: declare it among "
             "its records, or leave it out"

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedtag.common.errors import RunError
-from fedtag.common.tensors import owned, read_tensors, tensor_bytes
+from fedtag.common.tensors import owned, packed, read_tensors
 from fedtag.server.tracking.durable_files import json_text, write_atomically
 
 SCHEMA = "3"
@@ -80,7 +80,7 @@ class CheckpointFolder:
         path = self.path / file_name(round_number, step)
         # One entry, because safetensors writes several in an order that changes from call to call.
         metadata = {HEADER: json.dumps(header, sort_keys=True)}
-        write_atomically(path, tensor_bytes(kept, metadata))
+        write_atomically(path, packed(kept, metadata))
         earlier = [place for place in self.places() if place < (round_number, step)][-(KEPT - 1) :]
         names = {file_name(*place) for place in (*earlier, (round_number, step))}
         for other in self.path.iterdir():

@@ -110,6 +110,7 @@ def test_report_card_columns_and_disclosures_follow_from_what_it_says(whole: Run
     assert "Balance of classes" in page
     assert "class-balance" in card
     assert "fedtag-stranger" in card
+    assert card.startswith("# class-balance on site-0, site-1, site-2\n")
     rows = [json.loads(line) for line in (whole.path / "clients.jsonl").read_text().splitlines()]
     assert all(row["label_weight"] > 0 for row in rows if row["round"] == 1)
     assert all(row["condensation"]["copied"] == 1 for row in rows if row["round"] == 1)

@@ -18,7 +18,7 @@ from fedtag.common.methods.fedgc.model import initial_teacher
 from fedtag.common.models.parameters import fingerprint, load_parameters
 from fedtag.common.settings.sections import Count
 from fedtag.common.synthetic.condensed import Condensed
-from fedtag.common.tensors import owned, read_tensors, tensor_bytes
+from fedtag.common.tensors import owned, packed, read_tensors
 from fedtag.common.wire.records import Content, prefixed
 from fedtag.server.tracking.audit_section import audit_section
 from fedtag.server.tracking.durable_files import encoded, json_text, write_atomically
@@ -102,7 +102,7 @@ def write_condensed(folder: Path, tensors: Mapping[str, Tensor], card: Condensed
     released = owned(tensors)
     card = card.model_copy(update={"digest": digest(card, released)})
     entries = json_text(card.model_dump(), FILE)
-    write_atomically(folder / FILE, tensor_bytes(released, {HEADER: entries}))
+    write_atomically(folder / FILE, packed(released, {HEADER: entries}))
     write_atomically(folder / CARD, encoded(card_text(card, released)))
     return folder / FILE
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from fedtag.common.config import RunConfig, default_settings, flatten
+from fedtag.common.config import RunConfig, default_settings, run_defaults
 from fedtag.common.config.catalogue import installed_tables
 from fedtag.common.errors import ConfigError
 from fedtag.deploy.federation.bundle import app_table
-from fedtag.runs.settings import gather, given_settings, nested_defaults
+from fedtag.runs.settings import gather, given_settings
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
@@ -20,7 +20,7 @@ def test_pyproject_repeats_the_app_table() -> None:
 
 
 def test_the_table_is_of_the_default_run() -> None:
-    flat, known = flatten(nested_defaults()), default_settings()
+    flat, known = run_defaults(RunConfig().specs), default_settings()
     assert flat == {key: value for key, value in known.items() if key in flat}
     assert {key.partition(".")[0] for key in known.keys() - flat.keys()} == {
         name for name in installed_tables() if name not in RunConfig().tables

@@ -166,3 +166,12 @@ def test_a_late_joiner_must_agree_but_needs_no_initial_parameters(inbox: Inbox, 
     )
     assert usable == {"late"}
     assert set(refused) == {"other"}
+
+
+def test_a_bound_of_updates_measures_no_sums_over_nodes(run_state: RunState) -> None:
+    config = RunConfig.from_flat({**CONTEXT.settings.to_flat(), "aggregation.max-update-norm": 1e-6})
+    inbox = Inbox(ServerMethod(), ServerContext(config))
+    for phase, refused in ((TRAIN, {"x"}), (replace(TRAIN, gathers="sum"), set())):
+        told = inbox.receive({2: reply("x")}, {2: phase}, run_state)[1]
+        assert told.keys() == refused
+        assert all("exceeds aggregation.max-update-norm" in why for why in told.values())

@@ -8,13 +8,20 @@ from typing import Any
 import pytest
 import torch
 
-from fedtag.common.errors import WireError
+from fedtag.common.errors import RunError, WireError
 from fedtag.common.methods.base import BASE_RECORDS
 from fedtag.common.methods.records import Record, by_name
 from fedtag.common.numerics.scores import tally
 from fedtag.common.secure.upload import Opened
 from fedtag.common.wire.records import Content, Instruction, Letter, Reply, prefixed
-from fedtag.server.exchange.screening import check_content, check_norm, check_origin, check_sum, tallies
+from fedtag.server.exchange.screening import (
+    check_content,
+    check_instructed,
+    check_norm,
+    check_origin,
+    check_sum,
+    tallies,
+)
 from fedtag.server.protocol.forms import TensorForm
 from fedtag.server.protocol.state import Agreement
 
@@ -306,3 +313,18 @@ def test_a_tensor_of_any_length_is_bound_in_all_else(
 ) -> None:
     assert TensorForm((0, 3), torch.uint8, any_length=True).fits(shape, dtype) is fits
     assert TensorForm(shape, dtype).fits(shape, dtype)
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (Content({"balance/w": torch.zeros(2)}), "balance"),
+        (Content({"update/w": torch.zeros(2)}, {"portions": [0.5]}), "portions"),
+    ],
+)
+def test_what_nothing_declares_is_sent_to_nobody(content: Content, name: str) -> None:
+    with pytest.raises(
+        RunError, match=rf"^method own, .* sends clients '{name}', which is not declared: declare it"
+    ):
+        check_instructed(content, DECLARED, "own")
+    check_instructed(content, {**DECLARED, name: Record(name, "it")}, "own")
