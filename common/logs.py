@@ -55,6 +55,7 @@ class Event(StrEnum):
     ROUND = "round"
     SCORES = "round scored"
     LEFT_OUT = "client left out"
+    UPDATE_CUT = "update cut"
     RETURNED = "client came back as another node"
     OTHER_RELEASE = "another release"
     CHECKPOINT = "damaged checkpoint"

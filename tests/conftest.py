@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
+from tests.tiny import Tiny
+
 REPOSITORY = Path(__file__).resolve().parents[1]
+MEMORY = Path("/dev/shm")
 
 # A shared machine may stall any single example, so no example has a deadline. In CI the examples are the same
 # in every run; elsewhere they vary, and a failing one is kept in .hypothesis/ for the next run.
@@ -74,3 +80,28 @@ def write_feature_folder() -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def one_thread() -> Iterator[None]:
+    """Threads change the order of sums, and several on a shared machine cost more than they give."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def tiny(
+    write_feature_folder: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory, one_thread: None
+) -> Iterator[Tiny]:
+    """Runs federations on tiny graphs, over a grid that can meddle; in memory where there is some for files.
+
+    Members of secure sums wait until their files are on disk, which here would be most of the time.
+    """
+    with ExitStack() as stack:
+        base = tmp_path_factory.mktemp("tiny")
+        if os.access(MEMORY, os.W_OK):
+            base = Path(stack.enter_context(TemporaryDirectory(dir=MEMORY)))
+        (base / "data").mkdir()
+        yield Tiny(write_feature_folder, base / "data", lambda: Path(mkdtemp(dir=base)))

@@ -39,7 +39,6 @@ def site_member(site: Site, config: RunConfig, run: str) -> Member:
         Identity.at(site.keys),
         read_roster(site.roster) if site.roster is not None else None,
         FixedPoint(privacy.scale_bits, privacy.limit),
-        privacy.largest_weight,
     )
 
 
@@ -120,9 +119,9 @@ class Guard:
 
     def _masked(self, content: Content, request: Any, instruction: Instruction) -> Content:
         config = self.config
-        if not isinstance(request, dict) or request.keys() != {"index", "layout", "weights"}:
+        if not isinstance(request, dict) or request.keys() != {"index", "layout", "weights", "gathers"}:
             raise ProtocolError(
-                "a request to upload has index, layout and weights; the server needs the same fedtag"
+                "a request to upload has index, layout, weights and gathers; the server needs the same fedtag"
             )
         member = site_member(self.site, config, instruction.run)
         unread: tuple[str, ...] = ()
@@ -158,6 +157,7 @@ class Guard:
                 weights,
                 told_digest(instruction, self.declared, config.digest()),
                 f"round {instruction.round}, {instruction.phase}",
+                config.aggregation.max_share if request["gathers"] == "step" else 1.0,
             )
         upload = {f"{MASKED}/{VECTOR}": torch.from_numpy(masked.view("int64"))}
         values = {**content.values, UNREAD: list(unread)} if unread else content.values

@@ -13,6 +13,7 @@ from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.side import ClientSide
 from fedtag.client.run.agreement import check_agreement, fix_settings
+from fedtag.client.run.commitment import committed_counts
 from fedtag.client.run.guard import Guard
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data
@@ -21,7 +22,7 @@ from fedtag.client.site.storage import full_disk_explained
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.config.ingredients import packages
-from fedtag.common.secure.names import INTRODUCE, UNOPENED
+from fedtag.common.secure.names import COMMITTED, INTRODUCE, UNOPENED
 from fedtag.common.secure.phases import PROTOCOL
 from fedtag.common.wire.records import Content, Instruction, Reply
 
@@ -67,13 +68,13 @@ class SiteRun:
         values = dict(content.values)
         values["seconds"] = {work: round(seconds, 6) for work, seconds in self._clock.seconds.items()}
         if instruction.content.values.get(INTRODUCE):
-            values["introduction"] = self.introduction()
+            values["introduction"] = self.introduction(instruction.run)
         content = Content(content.tensors, values, content.letters)
         return Reply(
             instruction.run, instruction.step, instruction.round, instruction.phase, self.site.name, content
         )
 
-    def introduction(self) -> dict[str, Any]:
+    def introduction(self, run: str) -> dict[str, Any]:
         """What all clients must agree upon, and what was encoded, which tells about how many nodes there are."""
         common = {
             "classes": list(self.data.text_graph.classes),
@@ -82,7 +83,7 @@ class SiteRun:
             "packages": packages(self.config),
         }
         if self.config.privacy.hide_statistics:
-            return common
+            return {**common, COMMITTED: committed_counts(self.site, run, self.data.sizes)}
         encoded = self.data.encoded
         return {**common, "encoded_chunks": encoded["chunks"], "encoded_tokens": encoded["tokens"]}
 

@@ -8,22 +8,23 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from fedtag.common.errors import ProtocolError
+from fedtag.common.numerics.shares import BALANCE, largest_share
 from fedtag.common.secure.canonical import canonical
 
 SUM_TOLERANCE = 1e-6
 
 
-def checked_weights(weights: Any, members: Collection[str], largest: float) -> dict[str, float]:
+def checked_weights(weights: Any, members: Collection[str], most: float) -> dict[str, float]:
     """The weights of a sum, as floats by name.
 
     Args:
         weights: as the server sent them.
         members: of the block.
-        largest: the largest weight that one member may have, in (0, 1].
+        most: `aggregation.max-share`, the cap on weights of steps; 1 for sums over nodes, which have none.
 
     Raises:
-        ProtocolError: a weight is missing, strange, negative or not finite; they do not sum to 1; or one
-            member has almost all.
+        ProtocolError: a weight is missing, strange, negative or not finite; they do not sum to 1; one member has
+            more than its share may be, or almost all.
     """
     if not isinstance(weights, Mapping) or set(weights) != set(members):
         raise ProtocolError("weights must be a table with every member of the block and nobody else")
@@ -38,12 +39,18 @@ def checked_weights(weights: Any, members: Collection[str], largest: float) -> d
     if abs(total - 1) > SUM_TOLERANCE:
         raise ProtocolError(f"the weights sum to {total:g}: they must sum to 1")
     table = {name: float(weight) for name, weight in sorted(weights.items())}
-    check_balance(table, table, largest)
+    check_balance(table, table)
+    largest = largest_share(most, sum(weight > 0 for weight in table.values()))
+    heaviest = max(table, key=lambda name: table[name])
+    if table[heaviest] > largest + SUM_TOLERANCE:
+        raise ProtocolError(
+            f"{heaviest} has a weight of {table[heaviest]:.3f}: at most {largest:g} is allowed (aggregation.max-share)"
+        )
     return table
 
 
-def check_balance(weights: Mapping[str, float], survivors: Collection[str], largest: float) -> None:
-    """Refuse a sum over survivors among whom one has more than the largest share of their weight.
+def check_balance(weights: Mapping[str, float], survivors: Collection[str]) -> None:
+    """Refuse a sum over survivors among whom one has more than `BALANCE` of their weight.
 
     It holds for two members as well: each of them can subtract its own part, but the server cannot.
 
@@ -55,10 +62,10 @@ def check_balance(weights: Mapping[str, float], survivors: Collection[str], larg
         return
     heaviest = max(survivors, key=lambda name: weights[name])
     share = weights[heaviest] / total
-    if share > largest:
+    if share > BALANCE:
         raise ProtocolError(
             f"{heaviest} has {share:.3f} of the weight of {len(survivors)} members, so that the sum would show its "
-            f"update: at most {largest:g} is allowed (privacy.largest-weight)"
+            f"update: at most {BALANCE:g} is allowed"
         )
 
 

@@ -38,7 +38,6 @@ class Member:
         roster: the keys of all sites, as their operators exchanged them; None if the server is trusted to relay
             keys and lists truthfully.
         fixed: how vectors are encoded, the same at all sites.
-        largest_weight: the largest share of a sum that one member may have, in (0, 1].
 
     Raises:
         ProtocolError: the run has no proper identifier.
@@ -52,7 +51,6 @@ class Member:
         identity: Identity,
         roster: Mapping[str, PublicIdentity] | None,
         fixed: FixedPoint,
-        largest_weight: float,
     ) -> None:
         check_run(run, ProtocolError)
         self.name = name
@@ -60,7 +58,6 @@ class Member:
         self.identity = identity
         self.roster = roster
         self.fixed = fixed
-        self.largest_weight = largest_weight
         self._vault = Vault(workspace_folder / run, name)
 
     def keys(self) -> dict[str, str]:
@@ -127,7 +124,13 @@ class Member:
         return tuple(sorted(set(block.members) - present))
 
     def mask(
-        self, index: int, vector: NDArray[np.float64], weights: Any, told: bytes, occasion: str = ""
+        self,
+        index: int,
+        vector: NDArray[np.float64],
+        weights: Any,
+        told: bytes,
+        occasion: str = "",
+        most: float = 1.0,
     ) -> NDArray[np.uint64]:
         """This site's upload for one sum: its encoded vector under the masks of that sum.
 
@@ -145,6 +148,7 @@ class Member:
             occasion: what the sum is for, such as a round's phase. A repeated round trains the same update again;
                 two sums of it over different members would differ by what is to stay hidden. Empty if the vector
                 will not be part of another sum.
+            most: the largest weight that one member may have, see `checked_weights`.
 
         Raises:
             ProtocolError: the sum was masked or passed over before, or a weight would isolate a member.
@@ -157,7 +161,7 @@ class Member:
                 raise ProtocolError(
                     f"sum {index} was masked or passed over before, after it only later ones can be"
                 )
-            table = checked_weights(weights, block.members, self.largest_weight)
+            table = checked_weights(weights, block.members, most)
             secret, alone = held.secrets[index]
             private = mask_key(secret, slot, self.name)
             added = [self_key(alone, slot, self.name)]
@@ -274,7 +278,7 @@ class Member:
                 raise ProtocolError(
                     f"{self.name} was told other survivors of sum {index} before: one list a sum"
                 )
-        check_balance(held.weights, survivors, self.largest_weight)
+        check_balance(held.weights, survivors)
         return survivors
 
 

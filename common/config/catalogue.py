@@ -109,9 +109,15 @@ def _convert(key: str, text: str, default: Scalar) -> Scalar:
     return text
 
 
+RENAMED = {"privacy.largest-weight": "aggregation.max-share"}
+"""Shared settings of earlier releases, and what stands in their place."""
+
+
 def unknown_key(key: str, known: Mapping[str, Any]) -> str:
     """A sentence about a key that nothing knows."""
     table, _, name = key.partition(".")
+    if key in RENAMED:
+        return f"setting '{key}' is now {RENAMED[key]}: write that."
     for registry in REGISTRIES:
         for spec in registry.usable().values():
             if key in spec.renamed:

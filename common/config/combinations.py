@@ -45,6 +45,11 @@ def _rules(settings: RunSettings) -> list[str]:
             f"aggregation.rule = {aggregation.rule} treats all clients alike, so distribution-aware weights "
             "would have no effect: set aggregation.weights = samples, or rule = mean"
         )
+    if 0 < aggregation.norm_factor < 1:
+        wrong.append(
+            f"aggregation.norm-factor = {aggregation.norm_factor:g} would cut the median update itself: set it to 1 at "
+            "least, or to 0 to cut none"
+        )
     if aggregation.hostile and aggregation.rule not in HOSTILE_RULES:
         wrong.append(
             f"aggregation.hostile has no meaning with rule = {aggregation.rule}: use krum, multi-krum or bulyan"
@@ -105,11 +110,6 @@ def _secure(settings: RunSettings) -> list[str]:
         wrong.append(
             f"aggregation.weights = {aggregation.weights} are made of what privacy.hide-statistics hides: "
             "set aggregation.weights = uniform"
-        )
-    if privacy.largest_weight * settings.clients < 1:
-        wrong.append(
-            f"privacy.largest-weight = {privacy.largest_weight:g} is less than an equal share of "
-            f"{settings.clients} clients: set it to {1 / max(settings.clients, 1):.3g} at least"
         )
     if privacy.hide_statistics and privacy.scale_bits < 36:
         wrong.append(

@@ -93,6 +93,11 @@ class RunConfig(RunSettings):
         """Whether clients train on a condensed graph, whose size is the run's ratio."""
         return self.condenser.name != NONE or self.spec.traits.condensed == "own"
 
+    @property
+    def chooses_round(self) -> bool:
+        """Whether validation chooses the released round: under noise it were a query of its own, hidden it is blind."""
+        return self.privacy.dp.mode == "off" and not self.privacy.hide_statistics
+
     @classmethod
     def from_flat(cls, flat: Mapping[str, Any]) -> RunConfig:
         """Build from dotted keys.

@@ -22,3 +22,6 @@ INGREDIENTS = "ingredients"
 
 JOIN = "join"
 """Under this name an instruction tells a member who is in the block of its sum."""
+
+COMMITTED = "committed"
+"""Under this name an introduction commits to numbers of nodes that are hidden."""

@@ -44,9 +44,4 @@ class PrivacyConfig(Section):
     limit: Annotated[float, Field(ge=1)] = Field(
         16384.0, description="fixed point: largest absolute value of one coordinate"
     )
-    # Sites check what the server sends by this range, so that it cannot lift the limit.
-    largest_weight: Annotated[float, Field(gt=0, le=0.9)] = Field(
-        0.9,
-        description="share in a sum beyond which a client refuses to contribute, since it would stand bare",
-    )
     dp: DifferentialPrivacyConfig = DifferentialPrivacyConfig()

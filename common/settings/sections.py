@@ -130,6 +130,14 @@ class AggregationConfig(Section):
     rule: Literal["mean", "median", "trimmed-mean", "krum", "multi-krum", "bulyan"] = Field(
         "mean", description="how updates are combined; all but mean are robust and weigh clients equally"
     )
+    # Sites check what the server sends by this range, so that it cannot lift the limit.
+    max_share: Annotated[float, Field(gt=0, le=0.9)] = Field(
+        0.5, description="largest weight of one client among three or more; what is above goes to the others"
+    )
+    norm_factor: NonNegative = Field(
+        3.0,
+        description="an update in clear that is longer than so many times the round's median is cut to it; 0: never",
+    )
     hostile: Annotated[int, Field(ge=0)] = Field(
         0, description="clients that krum, multi-krum and bulyan assume to be hostile"
     )

@@ -10,7 +10,7 @@ from rich.table import Table
 from fedtag.deploy.terminal.console import results, say
 from fedtag.runs.demo import Demonstration
 from fedtag.server.pages.wording import duration, size
-from fedtag.server.state.progress import percentage
+from fedtag.server.state.progress import percentage, with_spread
 from fedtag.server.tracking.run_directory import SITES, RunDirectory
 
 
@@ -47,8 +47,8 @@ def run_table(runs: Sequence[Path]) -> Table:
             summary.method,
             str(summary.clients),
             "–" if summary.best_round is None else f"{summary.best_round} of {summary.rounds}",
-            percentage(summary.val_accuracy),
-            percentage(summary.test_accuracy),
+            with_spread(summary.val_accuracy, summary.val_spread),
+            with_spread(summary.test_accuracy, summary.test_spread),
             percentage(summary.test_macro_f1),
             size(summary.bytes_up),
             size(summary.bytes_down),

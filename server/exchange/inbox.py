@@ -9,6 +9,7 @@ from fedtag.common.models.parameters import fingerprint
 from fedtag.common.parts.spec import declared_records
 from fedtag.common.secure.phases import KEYS, PROTOCOL
 from fedtag.common.wire.records import Reply
+from fedtag.server.exchange.claims import check_claims, claimed, overclaiming
 from fedtag.server.exchange.introductions import disagreement, majority, parse_introduction
 from fedtag.server.exchange.messages import check_letters
 from fedtag.server.exchange.participation import SCORE
@@ -36,12 +37,18 @@ class Inbox:
         self.declared = declared_records(context.settings)
         self.names: dict[int, str] = {}
         self._former: dict[int, str] = {}
+        self.excluded: dict[str, str] = {}
 
     @property
     def replaced(self) -> dict[int, str]:
         """Nodes whose name another one has now, as after a restart; Flower believes in them for up to a minute."""
         taken = set(self.names.values())
         return {node: name for node, name in self._former.items() if name in taken}
+
+    @property
+    def silent(self) -> dict[int, str]:
+        """Nodes that are asked nothing any more: replaced ones, and those of clients that claimed too much."""
+        return self.replaced | {node: name for node, name in self.names.items() if name in self.excluded}
 
     def label(self, node: int, run_state: RunState) -> str:
         """How messages to people call a node: by its name in this run, which it may have told before a resumption."""
@@ -83,6 +90,7 @@ class Inbox:
                 continue
             try:
                 self._check(reply, phases[node], run_state, expected)
+                check_claims(client, reply.content.values, run_state.stated)
             except WireError as error:
                 refused[client] = str(error)
                 continue
@@ -90,6 +98,12 @@ class Inbox:
             others = {known: name for known, name in run_state.nodes.items() if name != client}
             run_state.nodes = {**others, node: client}
             usable[client] = reply
+            run_state.stated = {
+                **run_state.stated,
+                client: claimed(reply.content.values) | run_state.stated.get(client, {}),
+            }
+        self.excluded = overclaiming(run_state.stated)
+        refused |= {client: why for client, why in self.excluded.items() if usable.pop(client, None)}
         return usable, refused
 
     def _check(

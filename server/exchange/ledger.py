@@ -14,31 +14,40 @@ from fedtag.common.wire.records import Content, Instruction, Reply
 from fedtag.server.exchange.screening import tallies
 from fedtag.server.state.round import Traffic
 from fedtag.server.state.scores import PooledScores
+from fedtag.server.strategies.selection import selection, spread
 from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow
 
 SERVER = "server"
 
 
-def pool_scores(replies: Mapping[str, Reply], paths: Iterable[str]) -> PooledScores | None:
-    """Sum the clients' counts for each path and take the path with the best validation accuracy.
+def pool_scores(replies: Mapping[str, Reply], paths: Iterable[str], most: float) -> PooledScores | None:
+    """Sum the clients' counts for each path and take the path that is best by `selection`.
 
     The first of equal paths wins; a federation without validation nodes takes the first. None if no client
     scored.
+
+    Args:
+        replies: by client, or of all together where counts are hidden.
+        paths: ways of scoring.
+        most: `aggregation.max-share`.
     """
     best: PooledScores | None = None
     for path in paths:
-        counts = [tallies(reply, path) for reply in replies.values()]
-        val = pooled(count["val"] for count in counts if count)
-        test = pooled(count["test"] for count in counts if count)
+        counts = {client: found for client, reply in replies.items() if (found := tallies(reply, path))}
+        vals, tests = (
+            {client: found[subset] for client, found in counts.items()} for subset in ("val", "test")
+        )
+        val, test = pooled(vals.values()), pooled(tests.values())
         if val is None or test is None:
             continue
-        if best is None or (val.accuracy or 0.0) > (best.val.accuracy or 0.0):
-            best = PooledScores(path, val, test)
+        chosen_by = selection(vals, most)
+        if best is None or (chosen_by or 0.0) > (best.selection or 0.0):
+            best = PooledScores(path, val, test, chosen_by, spread(vals), spread(tests))
     return best
 
 
-def with_scores(row: RoundRow, scores: PooledScores | None) -> RoundRow:
-    """The row of a round, completed by the scores of its model."""
+def with_scores(row: RoundRow, scores: PooledScores | None, chooses: bool = True) -> RoundRow:
+    """The row of a round, completed by the scores of its model; `chooses`: whether a round is chosen by them."""
     if scores is None:
         return row
     return replace(
@@ -48,6 +57,9 @@ def with_scores(row: RoundRow, scores: PooledScores | None) -> RoundRow:
         test_macro_f1=scores.test.macro_f1,
         val_macro_f1=scores.val.macro_f1,
         test_ece=scores.test.calibration_error,
+        selection=scores.selection if chooses else None,
+        val_spread=scores.val_spread,
+        test_spread=scores.test_spread,
     )
 
 
@@ -72,7 +84,7 @@ def training_row(
     trained = sum(nodes for nodes, _ in losses)
     condensed = [values["condensation"] for values in reported if "condensation" in values]
     nodes = sum(entry["nodes"] for entry in condensed)
-    local = pool_scores(replies, ["local"])
+    local = pool_scores(replies, ["local"], 1.0)
     return RoundRow(
         round=round_number,
         train_loss=sum(nodes * loss for nodes, loss in losses) / trained if trained else None,

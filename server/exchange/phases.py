@@ -87,7 +87,7 @@ class Phases:
             QuorumError: too few came.
         """
         wanted = self.config.clients if not self.names else 1
-        return self.exchange.nodes(wanted, self.progress, self.monitor, self.inbox.replaced)
+        return self.exchange.nodes(wanted, self.progress, self.monitor, self.inbox.silent)
 
     def introduced(self, current: Round) -> list[int]:
         """The nodes that are online; those that have not said who they are, or have no keys yet, are asked.
@@ -181,7 +181,7 @@ class Phases:
                 if phase.letters:
                     self.messages.exchanged(usable, self.progress.note)
                 return dict(sorted(usable.items())), failures
-            online = set(self.exchange.nodes(1, self.progress, self.monitor, self.inbox.replaced))
+            online = set(self.exchange.nodes(1, self.progress, self.monitor, self.inbox.silent))
             asked = {
                 node: part
                 for node, part in asked.items()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from jinja2 import Environment, StrictUndefined
 
+from fedtag.common.wording.scoring import over_clients
 from fedtag.server.pages.wording import (
     count,
     duration,
@@ -31,5 +32,5 @@ def environment() -> Environment:
     )
     filters: dict[str, Callable[..., str]] = {"percent": percent, "size": size, "duration": duration}
     made.filters |= filters | {"count": count, "fixed": fixed, "listed": listed, "spans": spans}
-    made.filters |= {"score_title": score_title, "ways": ways}
+    made.filters |= {"score_title": score_title, "ways": ways, "over_clients": over_clients}
     return made

@@ -58,6 +58,12 @@ def combination_sentences(
         said.append(WEIGHTS[weights])
         if weights == "distribution-aware":
             said.append(STATISTICS["previous" if lag else settings.get("aggregation.statistics", "current")])
+        if (most := settings.get("aggregation.max-share")) is not None:
+            said.append(
+                f"No client of three or more weighs more than {most:g}; what is above goes to the others"
+            )
+    if (factor := settings.get("aggregation.norm-factor")) and not settings.get("privacy.secure-aggregation"):
+        said.append(f"An update longer than {factor:g} times the round's median one is cut to the median's length")
     said += [NORMALISATIONS[key] for key in [settings.get("aggregation.normalise")] if key in NORMALISATIONS]
     return said + _steps(settings)
 

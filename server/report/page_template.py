@@ -45,8 +45,8 @@ TEMPLATE = (
 <{{ tag }}><bdi>{{ run.name }}</bdi>{% if run.finished %}<span class="badge">finished</span>{% else %}<span class="badge open">in progress</span>{% endif %}</{{ tag }}>
 <p class="sub">{{ run.method }} on {{ run.data }}, {{ run.client_count }} client{{ "" if run.client_count == 1 else "s" }}, {{ seen }} round{{ "" if seen == 1 else "s" }}{% if not run.finished %} so far{% endif %}{% if run.ratio is not none %}, ratio {{ run.ratio|count }}{% endif %}, seed {{ run.seed }}</p>
 <dl class="tiles">
-{{ tile("Test accuracy", run.test_accuracy|percent, "no round yet" if run.best_round is none else "at round " ~ run.best_round ~ (", chosen by validation" if run.val_accuracy is not none and not run.aggregation.guarantee else ", without validation")) }}
-{{ tile("Validation accuracy", run.val_accuracy|percent, "") }}
+{{ tile("Test accuracy", run.test_accuracy|percent, "no round yet" if run.best_round is none else "at round " ~ run.best_round ~ (", chosen by validation" if run.chosen else ", the last: none was chosen") ~ run.test_spread|over_clients) }}
+{{ tile("Validation accuracy", run.val_accuracy|percent, run.val_spread|over_clients) }}
 {{ tile("Test macro-F1", run.test_macro_f1|percent, "") }}
 {{ tile("Calibration error", run.test_ece|percent, "expected, on test nodes") }}
 {{ tile("Last round's test", run.last_test_accuracy|percent, "accuracy") }}

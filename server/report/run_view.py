@@ -57,6 +57,9 @@ class RunView:
     seed: int | str
     best_round: int | None
     val_accuracy: float | None
+    val_spread: float | None
+    test_spread: float | None
+    chosen: bool
     test_accuracy: float | None
     test_macro_f1: float | None
     test_ece: float | None
@@ -137,6 +140,9 @@ def view_run(path: Path, name: str, identity: str) -> RunView:
         val_accuracy=scored.val_accuracy if scored else None,
         test_accuracy=scored.test_accuracy if scored else None,
         test_macro_f1=scored.test_macro_f1 if scored else None,
+        val_spread=scored.val_spread if scored else None,
+        test_spread=scored.test_spread if scored else None,
+        chosen=best is not None and best.selection is not None,
         test_ece=best.test_ece if best else None,
         last_test_accuracy=summary.last_test_accuracy if summary else (last.test_accuracy if last else None),
         local_test_accuracy=best.local_test_accuracy if best else None,

@@ -78,7 +78,7 @@ def summarise(
     run_state: RunState,
     closing: Traffic,
 ) -> Summary:
-    """The figures of a run; those of the best round are at the round that validation chose."""
+    """The figures of a run; those of the best round are at the released round."""
     config = context.settings
     best = next((row for row in rows if row.round == run_state.best_round), None)
     last = rows[-1] if rows else None
@@ -95,6 +95,8 @@ def summarise(
         val_accuracy=best.val_accuracy if best else None,
         test_accuracy=best.test_accuracy if best else None,
         test_macro_f1=best.test_macro_f1 if best else None,
+        val_spread=best.val_spread if best else None,
+        test_spread=best.test_spread if best else None,
         test_ece=best.test_ece if best else None,
         test_reliability=run_state.best_reliability.get("test") or None,
         val_reliability=run_state.best_reliability.get("val") or None,

@@ -210,16 +210,17 @@ class Rounds:
         row = run_state.pending
         if row is None:
             return
-        scores = pool_scores(outcome.reported, self.paths) if due else None
+        most, chooses = self.config.aggregation.max_share, self.config.chooses_round
+        scores = pool_scores(outcome.reported, self.paths, most) if due else None
         troubles = {**outcome.failures, **run_state.failures}
         if scores is not None:
-            row = with_scores(row, scores)
+            row = with_scores(row, scores, chooses)
             assert run_state.state is not None
             run_state.consider(
                 row.round,
                 scores,
                 self.method.released(run_state.state, self.context),
-                choose=self.config.privacy.dp.mode == "off",
+                choose=chooses,
                 releasable=self.method.releasable(row.round, self.context),
                 condensed=self.method.condensed(run_state.state, self.context),
             )

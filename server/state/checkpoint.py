@@ -17,7 +17,7 @@ from fedtag.common.errors import RunError
 from fedtag.common.tensors import owned, packed, read_tensors
 from fedtag.server.tracking.durable_files import json_text, write_atomically
 
-SCHEMA = "3"
+SCHEMA = "4"
 KEPT = 2
 HEADER = "fedtag"
 FILE_NAME = re.compile(r"round-(\d+)(?:-(\d+))?\.safetensors")

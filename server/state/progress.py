@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from fedtag.common.config import RunConfig
 from fedtag.common.logs import Event, fields
 from fedtag.common.wire.records import Reply
+from fedtag.common.wording.scoring import over_clients
 from fedtag.server.strategies.accounting import spent
 from fedtag.server.tracking.rows import RoundRow
 
@@ -41,10 +42,16 @@ def percentage(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f}%"
 
 
+def with_spread(value: float | None, spread: float | None) -> str:
+    """A pooled score with its standard deviation over clients, where that is known."""
+    return f"{percentage(value)}{over_clients(spread)}"
+
+
 def describe(row: RoundRow) -> str:
     """A scored row in a few words."""
     loss = "–" if row.train_loss is None else f"{row.train_loss:.4f}"
-    return f"loss {loss}, validation {percentage(row.val_accuracy)}, test {percentage(row.test_accuracy)}"
+    validation = with_spread(row.val_accuracy, row.val_spread)
+    return f"loss {loss}, validation {validation}, test {with_spread(row.test_accuracy, row.test_spread)}"
 
 
 class LineProgress:

@@ -35,7 +35,7 @@ class RunState:
         state: the method's.
         pending: row of that round, which waits for the scores of its model.
         weights, failures: by client, of that round.
-        best_round, best_val, best: round, pooled validation accuracy and model with the best validation.
+        best_round, best_score, best: round and model that were best by `selection`, and that score.
         best_path: the way of scoring by which that model was best.
         best_condensed: the condensed graph behind it; empty where there is none.
         best_reliability: calibration bins of that model, by subset.
@@ -45,6 +45,7 @@ class RunState:
         contributed: what contributors said of their work in that round.
         users: under secure summation, how many clients use each tensor that only some have; None as long as nobody
             has counted.
+        stated: what each client has said of its numbers of nodes, or committed to.
         letters: sealed records that wait for their recipients, by client.
         nodes: which node answered last under each name; only for messages to people, because after a resumption
             a node has no name until it tells it anew.
@@ -64,7 +65,7 @@ class RunState:
     weights: Mapping[str, float] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     best_round: int | None = None
-    best_val: float = -1.0
+    best_score: float = -1.0
     best: Mapping[str, Tensor] = field(default_factory=dict)
     best_path: str | None = None
     best_condensed: Mapping[str, Tensor] = field(default_factory=dict)
@@ -73,6 +74,7 @@ class RunState:
     memory: Mapping[str, Tensor] = field(default_factory=dict)
     statistics: Mapping[str, Any] = field(default_factory=dict)
     contributed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    stated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     letters: Mapping[str, tuple[Letter, ...]] = field(default_factory=dict)
     nodes: Mapping[int, str] = field(default_factory=dict)
     users: Mapping[str, int] | None = None
@@ -90,12 +92,13 @@ class RunState:
         """Keep the model of a round if it is better on validation than all before; test plays no part.
 
         Without any validation node nothing can be chosen, and the newest model stands; so it does without
-        `choose`, because under differential privacy a choice by validation would be a query of its own. A model that
+        `choose`: under differential privacy a choice by validation would be a query of its own, and of hidden scores
+        nobody sees whose they are. A model that
         is not `releasable`, as while an architecture is searched, stands until the first one that is.
         """
-        val = scores.val.accuracy
-        unchosen = not choose or (val is None and self.best_val < 0)
-        if unchosen or (val is not None and val > self.best_val):
+        score = scores.selection
+        unchosen = not choose or (score is None and self.best_score < 0)
+        if unchosen or (score is not None and score > self.best_score):
             self.best_round, self.best = round_number, dict(model)
             self.best_path, self.best_condensed = scores.path, dict(condensed or {})
             subsets = {"val": scores.val, "test": scores.test}
@@ -103,7 +106,7 @@ class RunState:
                 subset: [vars(part) for part in tally.reliability] for subset, tally in subsets.items()
             }
             if releasable:
-                self.best_val = self.best_val if val is None else val
+                self.best_score = self.best_score if score is None else score
 
     def count_tokens(self, reported: Mapping[str, Any]) -> None:
         """Add a client's token counts."""
@@ -134,12 +137,13 @@ class RunState:
             "weights": dict(self.weights),
             "failures": dict(self.failures),
             "best_round": self.best_round,
-            "best_val": self.best_val,
+            "best_score": self.best_score,
             "best_path": self.best_path,
             "best_reliability": self.best_reliability,
             "tokens": self.tokens,
             "statistics": dict(self.statistics),
             "contributed": {client: dict(reported) for client, reported in self.contributed.items()},
+            "stated": dict(self.stated),
             "letters": [[letter.sender, letter.recipient, letter.kind] for letter in waiting],
             "nodes": {str(node): client for node, client in self.nodes.items()},
             "users": None if self.users is None else dict(self.users),
@@ -193,7 +197,7 @@ class RunState:
             weights=values["weights"],
             failures=values["failures"],
             best_round=values["best_round"],
-            best_val=values["best_val"],
+            best_score=values["best_score"],
             best=tensors.section("best"),
             best_path=values["best_path"],
             best_condensed=tensors.section("best_condensed"),
@@ -202,6 +206,7 @@ class RunState:
             memory=tensors.section("memory"),
             statistics=values["statistics"],
             contributed=values["contributed"],
+            stated=values["stated"],
             letters=_waiting(values["letters"], tensors.section("letters")),
             nodes={int(node): client for node, client in values["nodes"].items()},
             users=values["users"],

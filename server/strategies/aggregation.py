@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from statistics import median
 
 import torch
 from torch import Tensor
@@ -11,8 +12,9 @@ from torch import Tensor
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
 from fedtag.common.models.parameters import moved_by_steps
-from fedtag.common.numerics.clipping import clipped
+from fedtag.common.numerics.clipping import clipped, l2_norm
 from fedtag.common.numerics.noise import RandomBytes, gaussian
+from fedtag.common.numerics.shares import capped_shares
 from fedtag.server.protocol.phases import Phase
 from fedtag.server.protocol.state import Aggregate
 from fedtag.server.strategies.mean import weighted_mean
@@ -43,10 +45,43 @@ class Aggregation:
         return self.config.aggregation.similarity_scale
 
     def weights(
-        self, train_nodes: Mapping[str, int], statistics: Mapping[str, ClientStatistics]
+        self, phase: Phase, train_nodes: Mapping[str, int], statistics: Mapping[str, ClientStatistics]
     ) -> dict[str, float]:
-        """w_i of those who contribute, sum 1; empty if nobody has a training node."""
-        return client_weights(self.config.aggregation.weights, train_nodes, statistics, self.similarity_scale)
+        """w_i of those who contribute, sum 1; empty if nobody has a training node.
+
+        In a step none is above `aggregation.max-share`; sums over nodes are sums only if every node counts.
+        """
+        settings = self.config.aggregation
+        weights = client_weights(settings.weights, train_nodes, statistics, self.similarity_scale)
+        return capped_shares(weights, settings.max_share) if phase.gathers == "step" else weights
+
+    def bounded(self, updates: Updates, normalisers: Mapping[str, float]) -> tuple[Updates, dict[str, float]]:
+        """Updates none of which is much longer than the others, and how many times as long as the median those are.
+
+        One beyond `aggregation.norm-factor` times the median norm is cut to the median, so that nobody gains by being
+        longer still. Where updates are divided by their effective steps it is about what they are then. Differential
+        privacy has a bound of its own.
+
+        Args:
+            updates: Δ_i by client, of those that weigh something.
+            normalisers: a_i by client.
+
+        Returns:
+            The updates, and ‖Δ_i‖ over the median norm of those that were cut.
+        """
+        settings = self.config.aggregation
+        if not settings.norm_factor or self.config.privacy.dp.mode != "off" or len(updates) < 3:
+            return updates, {}
+        normalised = settings.normalise == "fednova"
+        units = {client: normalisers.get(client, 0.0) if normalised else 1.0 for client in updates}
+        norms = {client: l2_norm(updates[client]) / unit for client, unit in units.items() if unit > 0}
+        usual = median(norms.values()) if norms else 0.0
+        cut = {client: norm / usual for client, norm in norms.items() if norm > settings.norm_factor * usual > 0}
+        kept = {
+            client: clipped(update, usual * units[client])[0] if client in cut else update
+            for client, update in updates.items()
+        }
+        return kept, cut
 
     def combined(
         self, updates: Updates, weights: Mapping[str, float], normalisers: Mapping[str, float]

@@ -136,14 +136,19 @@ class MaskedSums:
     def _gathered(self, current: Round, phase: Phase, layout: Layout, due: bool) -> Gathered:
         block, index, online = self.key_blocks.begun(current)
         statistics = due_statistics(self.aggregation, self.run_state, {})
-        weights = self._weights(block, statistics)
+        weights = self._weights(phase, block, statistics)
         members = {node: phase for node in online if self.phases.names.get(node) in block.members}
         others = [node for node in online if node not in members]
         spectators = dict.fromkeys(others, SCORE) if due and not self.hidden else {}
 
         def request(client: str | None) -> Content:
             assert client is not None
-            asked: dict[str, Any] = {"index": index, "layout": layout.as_json(), "weights": weights}
+            asked: dict[str, Any] = {
+                "index": index,
+                "layout": layout.as_json(),
+                "weights": weights,
+                "gathers": phase.gathers,
+            }
             if client in self.key_blocks.joined:
                 return Content({}, {"sum": asked})
             letters = self.key_blocks.letters.get(client, ())
@@ -184,11 +189,11 @@ class MaskedSums:
         local = ("local",) if phase.sums and self.config.evaluation.local else ()
         return layout_of(forms, users, (*paths, *local), len(self.run_state.agreement.classes), True)
 
-    def _weights(self, block: Block, statistics: Mapping[str, Any]) -> dict[str, float]:
+    def _weights(self, phase: Phase, block: Block, statistics: Mapping[str, Any]) -> dict[str, float]:
         """w_i of every member, sum 1; zero for those that cannot train, equal ones where nobody can."""
         equal = dict.fromkeys(sorted(block.members), 1 / len(block.members))
         known = {client: self.key_blocks.train_nodes.get(client, 0) for client in block.members}
-        weights = self.aggregation.weights(known, statistics)
+        weights = self.aggregation.weights(phase, known, statistics)
         return {client: weights.get(client, 0.0) for client in equal} if weights else equal
 
     def _opened(

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from fedtag.common.errors import QuorumError
+from fedtag.common.logs import Event, fields
 from fedtag.server.exchange.phases import Phases
 from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.round import Round
 from fedtag.server.state.run_state import RunState
-from fedtag.server.strategies.aggregation import Aggregation
+from fedtag.server.strategies.aggregation import Aggregation, Updates
 from fedtag.server.strategies.mean import weighted_mean
 from fedtag.server.sums.outcome import Outcome, contributed, due_statistics
 
@@ -37,7 +38,7 @@ class PlainSums:
         }
         counted = {client: count for client, count in train_nodes.items() if updates[client]}
         statistics = due_statistics(self.aggregation, self.run_state, contributions)
-        weights: Mapping[str, float] = self.aggregation.weights(counted, statistics)
+        weights: Mapping[str, float] = self.aggregation.weights(phase, counted, statistics)
         step: Mapping[str, Tensor] = {}
         if phase.gathers == "step":
             normalisers = {
@@ -45,6 +46,7 @@ class PlainSums:
                 for client, reply in contributions.items()
             }
             self._require(current, len(weights))
+            updates = self._bounded(current, {client: updates[client] for client in weights}, normalisers)
             step, weights = self.aggregation.combined(updates, weights, normalisers)
         elif phase.gathers == "sum" and weights:
             step = weighted_mean({client: updates[client] for client in weights}, weights)
@@ -63,6 +65,17 @@ class PlainSums:
                 self.phases.inbox.declared,
             ),
         )
+
+    def _bounded(self, current: Round, updates: Updates, normalisers: Mapping[str, float]) -> Updates:
+        """The updates, none much longer than the others; who sent a longer one is named."""
+        kept, cut = self.aggregation.bounded(updates, normalisers)
+        for client, times in sorted(cut.items()):
+            self.phases.progress.note(
+                f"round {current.number}: the update of {client} is {times:.3g} times as long as the median one, "
+                "and is cut to that length (aggregation.norm-factor)",
+                fields(Event.UPDATE_CUT, round=current.number, client=client),
+            )
+        return kept
 
     def _require(self, current: Round, updates: int) -> None:
         """Stop before a robust rule would have to work with fewer updates than it can."""

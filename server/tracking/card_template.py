@@ -43,13 +43,13 @@ The run did not record names of classes.
 
 ## Results
 
-Scores of the global model on each client's full local graph, correct over count, pooled over all clients. {% if private %}No round was chosen: under differential privacy the newest model is released.{% else %}The round was chosen by validation alone.{% endif %}
+Scores of the global model on each client's full local graph, correct over count, pooled over all clients. {% if chosen %}The round was chosen by validation alone: by the mean over clients, weighted by capped numbers of nodes and trimmed by one client at each end from five on.{% else %}No round was chosen, the newest model is released: under differential privacy a choice would be a query of its own, of hidden scores nobody sees whose they are, and without validation nodes there is nothing to choose by.{% endif %}
 
 
 | score | split | value | round |
 | --- | --- | --- | --- |
-| accuracy | validation | {{ val_accuracy|percent }} | {{ best_round|cell }} |
-| accuracy | test | {{ test_accuracy|percent }} | {{ best_round|cell }} |
+| accuracy | validation | {{ val_accuracy|percent }}{{ val_spread|over_clients }} | {{ best_round|cell }} |
+| accuracy | test | {{ test_accuracy|percent }}{{ test_spread|over_clients }} | {{ best_round|cell }} |
 | macro-F1 | test | {{ test_macro_f1|percent }} | {{ best_round|cell }} |
 | expected calibration error | test | {{ test_ece|percent }} | {{ best_round|cell }} |
 | accuracy | test | {{ last_test_accuracy|percent }} | {{ last_round|cell }} (last) |

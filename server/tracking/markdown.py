@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+from fedtag.common.wording.scoring import over_clients
 from fedtag.server.tracking.disclosure_table import listed
 
 MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#$!"})
@@ -23,6 +24,7 @@ def environment() -> Environment:
     )
     filters: dict[str, Callable[..., str]] = {"cell": cell, "code": code, "percent": percent}
     made.filters |= filters | {"number": number, "listed": listed, "whole_percent": whole_percent}
+    made.filters["over_clients"] = over_clients
     return made
 
 

@@ -38,7 +38,7 @@ def model_card(run: RunDirectory) -> str:
     summary, config, facts = run.read_summary(), run.read_config(), run.read_model_card()
     rounds, clients = run.read_rounds(), run.read_clients()
     private = flatten(config).get("privacy.dp.mode", "off") != "off"
-    best = released_round(rounds, summary, private)
+    best = released_round(rounds, summary)
     audit = read_audit(run)
     chosen = summary.best_round if summary else (best.round if best else None)
     plain = [
@@ -67,6 +67,9 @@ def model_card(run: RunDirectory) -> str:
             val_accuracy=scored.val_accuracy if scored else None,
             test_accuracy=scored.test_accuracy if scored else None,
             test_macro_f1=scored.test_macro_f1 if scored else None,
+            val_spread=scored.val_spread if scored else None,
+            test_spread=scored.test_spread if scored else None,
+            chosen=best is not None and best.selection is not None,
             test_ece=best.test_ece if best else None,
             best_round="none" if chosen is None else chosen,
             last_round=rounds[-1].round if rounds else "none",
@@ -81,18 +84,15 @@ def model_card(run: RunDirectory) -> str:
     )
 
 
-def released_round(rounds: list[RoundRow], summary: Summary | None, private: bool) -> RoundRow | None:
+def released_round(rounds: list[RoundRow], summary: Summary | None) -> RoundRow | None:
     """The row of the round whose model is released, or would be if the run ended now.
 
     Args:
         rounds: of metrics.jsonl.
         summary: None where the run has not finished.
-        private: whether validation chooses nothing, because the run has differential privacy.
     """
     if summary is not None:
         return next((row for row in rounds if row.round == summary.best_round), None)
-    if private:
-        return rounds[-1] if rounds else None
     return best_round(rounds)
 
 

@@ -25,7 +25,9 @@ class RoundRow:
 
     Accuracies, macro-F1 and calibration error are fractions in [0, 1], None where no node was scored.
     `local_*` are the scores of the locally trained models. `effective_ratio` is the share of nodes that
-    was trained on, None where nothing is condensed. `empty` marks a round without any contributor.
+    was trained on, None where nothing is condensed. `empty` marks a round without any contributor. `selection` is
+    what the released round is chosen by, None where none is chosen; `val_spread` and `test_spread` are the standard
+    deviations of the accuracies over clients, None for fewer than two of them, or where they are hidden.
     """
 
     round: int
@@ -45,6 +47,9 @@ class RoundRow:
     local_test_accuracy: float | None = None
     effective_ratio: float | None = None
     empty: bool = False
+    selection: float | None = None
+    val_spread: float | None = None
+    test_spread: float | None = None
 
     def __post_init__(self) -> None:
         check_fractions(self, f"round {self.round}")
@@ -138,11 +143,11 @@ class NodeTokens:
 class Summary:
     """summary.json: the result of a finished run.
 
-    `best_round` is chosen by validation alone, and is the last under differential privacy; `val_accuracy`,
-    `test_accuracy` and `test_macro_f1` are those of that round. `seconds_per_round` is the median. The numbers
-    of tokens are None where the method reads no text; `llm_tokens_full_text` is what the prompts would take with
-    the full texts of the selected neighbours, `llm_tokens_two_hop` with all texts within two hops;
-    `llm_summaries` is of how many nodes.
+    `best_round` is chosen by validation alone, and is the last under differential privacy and hidden statistics;
+    `val_accuracy`, `test_accuracy`, their spreads over clients and `test_macro_f1` are those of that round.
+    `seconds_per_round` is the median. The numbers of tokens are None where the method reads no text;
+    `llm_tokens_full_text` is what the prompts would take with the full texts of the selected neighbours,
+    `llm_tokens_two_hop` with all texts within two hops; `llm_summaries` is of how many nodes.
 
     `test_reliability` and `val_reliability` are the calibration bins of the best round, lowest confidence
     first: nodes, mean confidence, accuracy. `privacy` is what the accountant says of a run with differential
@@ -180,6 +185,8 @@ class Summary:
     privacy: Mapping[str, Any] | None = None
     weights_lag: int | None = None
     parameters: int | None = None
+    val_spread: float | None = None
+    test_spread: float | None = None
 
     def __post_init__(self) -> None:
         check_fractions(self, "the summary")
@@ -245,11 +252,11 @@ def object_to_row(kind: type[RowType], record: Mapping[str, Any]) -> RowType:
 
 
 def best_round(rows: Sequence[RoundRow]) -> RoundRow | None:
-    """The row with the highest validation accuracy, the earliest of equals; the last where none has one."""
-    scored = [row for row in rows if row.val_accuracy is not None]
-    if not scored:
+    """The row that is best by `selection`, the earliest of equals; the last where no round is chosen."""
+    judged = [row for row in rows if row.selection is not None]
+    if not judged:
         return rows[-1] if rows else None
-    return max(scored, key=lambda row: (row.val_accuracy or 0.0, -row.round))
+    return max(judged, key=lambda row: (row.selection or 0.0, -row.round))
 
 
 def key_of(item: Field[Any]) -> str:

@@ -49,7 +49,7 @@ def prepared(folder: Path, count: int, sums: int, clock: Clock) -> tuple[dict[st
     names = [f"site-{number:02d}" for number in range(count)]
     identities = {name: Identity.at(folder / name / "identity") for name in names}
     members = {
-        name: Member(name, "run-1", folder / name / "secure", one, None, FIXED, 0.9)
+        name: Member(name, "run-1", folder / name / "secure", one, None, FIXED)
         for name, one in identities.items()
     }
     plan = Block.planned("run-1", sums, {name: one.public for name, one in identities.items()})

@@ -71,7 +71,7 @@ class Federation:
     def member(self, name: str) -> Member:
         """The site as a new process finds it."""
         roster = {peer: self.identity(peer).public for peer in self.names} if self.pinned else None
-        return Member(name, RUN, self.folder / name / "secure", self.identity(name), roster, FIXED, 0.9)
+        return Member(name, RUN, self.folder / name / "secure", self.identity(name), roster, FIXED)
 
     def set_up(self, sums: int, absent: Collection[str] = ()) -> Block:
         asked = {name: PublicIdentity.from_json(self.member(name).keys(), name) for name in self.names}

@@ -17,7 +17,7 @@ from fedtag.common.numerics.clipping import l2_norm
 from fedtag.common.wire.records import Instruction, Reply
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Tiny, Tried
+    from tests.tiny import Tiny, Tried
 
 Settings = dict[str, object]
 SECURE: Settings = {"privacy.secure-aggregation": True}

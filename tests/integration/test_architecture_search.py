@@ -23,7 +23,7 @@ from fedtag.deploy.cli import app
 from fedtag.server.report.page import write_report
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Tiny, Tried
+    from tests.tiny import Tiny, Tried
 
 SETTINGS = {
     "method": "da_dfgas",

@@ -15,7 +15,8 @@ from fedtag.common.wire.records import Instruction
 from fedtag.deploy.cli import app
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Federated, Tiny
+    from tests.integration.conftest import Federated
+    from tests.tiny import Tiny
 
 
 def test_a_run_tells_of_every_clients_condensed_graph(

@@ -25,7 +25,7 @@ from fedtag.server.tracking.release import read_release
 from fedtag.server.tracking.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Tiny, Tried
+    from tests.tiny import Tiny, Tried
 
 Settings = dict[str, object]
 SETTINGS: Settings = {

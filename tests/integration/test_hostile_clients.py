@@ -24,7 +24,7 @@ from fedtag.runs.grid import InProcessGrid
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.state.progress import LineProgress
 from fedtag.server.tracking.run_directory import RunDirectory
-from tests.integration.conftest import unhurried
+from tests.tiny import unhurried
 
 HONEST = 9
 HOSTILE_NODE = 2 + HONEST

@@ -34,7 +34,7 @@ from fedtag.server.strategies.accounting import spent
 from tests.exchanges import context_of
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Tiny, Tried
+    from tests.tiny import Tiny, Tried
 
 EXCHANGES = 3
 MENDED: dict[str, Any] = {

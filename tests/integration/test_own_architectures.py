@@ -20,7 +20,7 @@ from fedtag.common.models.supernet.network import always_used, used_names
 
 if TYPE_CHECKING:
     from fedtag.common.wire.records import Instruction, Reply
-    from tests.integration.conftest import Tiny, Tried
+    from tests.tiny import Tiny, Tried
 
 Settings = dict[str, object]
 SETTINGS: Settings = {

@@ -14,7 +14,7 @@ from fedtag.common.secure.identity import Identity
 from fedtag.common.wire.records import Content, Instruction, Reply
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Tiny, Tried
+    from tests.tiny import Tiny, Tried
 
 SECURE: dict[str, object] = {"privacy.secure-aggregation": True, "rounds": 2}
 PINNED = {**SECURE, "privacy.roster": True}

@@ -20,7 +20,7 @@ from fedtag.common.secure.names import JOIN
 from fedtag.common.wire.records import Instruction, Letter, Reply
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Tiny, Tried
+    from tests.tiny import Tiny, Tried
 
 Settings = dict[str, object]
 SECURE: Settings = {"privacy.secure-aggregation": True}

@@ -122,7 +122,8 @@ class Room:
 
     def request(self, block: Block, layout: Layout = LAYOUT, index: int = 0) -> dict[str, Any]:
         weights = WEIGHTS if self.config.aggregation.weights == "samples" else dict.fromkeys(NAMES, 1 / 3)
-        return {"index": index, "layout": layout.as_json(), "weights": weights, "join": block.as_json()}
+        asked = {"index": index, "layout": layout.as_json(), "weights": weights, "gathers": "step"}
+        return {**asked, "join": block.as_json()}
 
     def upload(
         self, name: str, request: Any, letters: tuple[Letter, ...] = (), content: Content | None = None
@@ -322,9 +323,9 @@ def test_letters_that_cannot_be_read_are_reported(room: Callable[..., Room]) -> 
 
 
 REQUESTS: dict[str, tuple[Callable[[dict[str, Any]], Any], type[Exception], str]] = {
-    "no table": (lambda told: "x", ProtocolError, "has index, layout and weights"),
-    "empty": (lambda told: {}, ProtocolError, "has index, layout and weights"),
-    "surplus": (lambda told: {**told, "more": 1}, ProtocolError, "has index, layout and weights"),
+    "no table": (lambda told: "x", ProtocolError, "has index, layout, weights and gathers"),
+    "empty": (lambda told: {}, ProtocolError, "has index, layout, weights and gathers"),
+    "surplus": (lambda told: {**told, "more": 1}, ProtocolError, "has index, layout, weights and gathers"),
     "no layout": (lambda told: {**told, "layout": None}, WireError, "is malformed"),
     "no weights": (lambda told: {**told, "weights": None}, ProtocolError, "must be a table by member"),
     "weights without it": (
@@ -418,8 +419,8 @@ def test_keys_come_with_counts_of_nodes_unless_these_are_hidden(room: Callable[.
 
 def test_who_is_introduced_says_nothing_of_its_size_where_that_is_hidden(room: Callable[..., Room]) -> None:
     counts = {"encoded_chunks", "encoded_tokens"}
-    assert counts <= room(SECURE).sites["site-0"].introduction().keys()
-    assert not counts & room(HIDDEN).sites["site-0"].introduction().keys()
+    assert counts <= room(SECURE).sites["site-0"].introduction("run-1").keys()
+    assert not counts & room(HIDDEN).sites["site-0"].introduction("run-1").keys()
 
 
 def test_a_lost_roster_stops_the_site(room: Callable[..., Room], tmp_path: Path) -> None:

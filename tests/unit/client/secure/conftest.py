@@ -38,7 +38,7 @@ class Sites:
 
     def __getitem__(self, name: str) -> Member:
         workspace = self.folder / name / "secure"
-        return Member(name, "run-1", workspace, self.identity(name), self.roster, FIXED, 0.9)
+        return Member(name, "run-1", workspace, self.identity(name), self.roster, FIXED)
 
     def stored(self, name: str) -> bytes:
         """All bytes of the run's folder at a site."""

@@ -65,7 +65,7 @@ def test_single_precision_is_masked_as_the_same_numbers(sites: Sites) -> None:
 
 def test_a_run_identifier_that_leaves_its_folder_is_refused(sites: Sites) -> None:
     with pytest.raises(ProtocolError, match="is no identifier"):
-        Member("a", "../other", sites.folder, sites.identity("a"), None, FixedPoint(40, 1.0), 0.9)
+        Member("a", "../other", sites.folder, sites.identity("a"), None, FixedPoint(40, 1.0))
 
 
 def test_set_up_is_refused_twice_and_with_other_keys(sites: Sites) -> None:

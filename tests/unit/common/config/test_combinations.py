@@ -153,10 +153,10 @@ REFUSED: dict[str, tuple[Settings, str, Settings]] = {
         "privacy.scale-bits = 35 would round hidden losses",
         {"privacy.scale-bits": 36},
     ),
-    "a weight below an equal share": (
-        {**SECURE, "privacy.largest-weight": 0.1},
-        "less than an equal share of 5 clients: set it to 0.2 at least",
-        {"privacy.largest-weight": 0.2},
+    "a cut below the median": (
+        {"aggregation.norm-factor": 0.5},
+        "aggregation.norm-factor = 0.5 would cut the median update itself",
+        {"aggregation.norm-factor": 1.0},
     ),
     "nobody honest left": (
         {**HIDDEN, "privacy.dp.mode": "distributed", "privacy.dp.colluders": 4},

@@ -39,7 +39,7 @@ def test_scores_are_pooled_over_nodes_not_over_clients() -> None:
         "x": reply("x", counts("graph", (1, 1), (1, 10))),
         "y": reply("y", counts("graph", (0, 3), (10, 10))),
     }
-    pooled = pool_scores(replies, ["graph"])
+    pooled = pool_scores(replies, ["graph"], 0.5)
     assert pooled is not None
     assert pooled.val.accuracy == 1 / 4
     assert pooled.test.accuracy == 11 / 20
@@ -48,7 +48,7 @@ def test_scores_are_pooled_over_nodes_not_over_clients() -> None:
 def test_the_path_is_chosen_by_validation_never_by_test() -> None:
     better_on_test = counts("graph", (1, 4), (4, 4))
     better_on_val = counts("evidence", (2, 4), (0, 4))
-    pooled = pool_scores({"x": reply("x", {**better_on_test, **better_on_val})}, ["graph", "evidence"])
+    pooled = pool_scores({"x": reply("x", {**better_on_test, **better_on_val})}, ["graph", "evidence"], 0.5)
     assert pooled is not None
     assert (pooled.path, pooled.test.accuracy) == ("evidence", 0)
 
@@ -56,14 +56,14 @@ def test_the_path_is_chosen_by_validation_never_by_test() -> None:
 @pytest.mark.parametrize("val", [(2, 4), (0, 0)])
 def test_the_first_of_equal_paths_wins(val: tuple[int, int]) -> None:
     tensors = {**counts("graph", val, (0, 4)), **counts("evidence", val, (4, 4))}
-    pooled = pool_scores({"x": reply("x", tensors)}, ["graph", "evidence"])
+    pooled = pool_scores({"x": reply("x", tensors)}, ["graph", "evidence"], 0.5)
     assert pooled is not None
     assert pooled.path == "graph"
 
 
 def test_nobody_scoring_is_no_score() -> None:
-    assert pool_scores({}, ["graph"]) is None
-    assert pool_scores({"x": reply("x", {})}, ["graph"]) is None
+    assert pool_scores({}, ["graph"], 0.5) is None
+    assert pool_scores({"x": reply("x", {})}, ["graph"], 0.5) is None
     row = training_row(1, {}, (0, 0), {}, Traffic(), True)
     assert with_scores(row, None) is row
     assert (row.train_loss, row.effective_ratio, row.local_test_accuracy) == (None, None, None)

@@ -77,6 +77,9 @@ def write_run(
             local_val_accuracy=level - 0.04 if scored else None,
             local_test_accuracy=test - 0.05 if test is not None and local else None,
             effective_ratio=0.0793,
+            selection=level if scored else None,
+            val_spread=0.031 if scored else None,
+            test_spread=0.042 if test is not None else None,
         )
         rows.append(row)
         run.append_round(row)

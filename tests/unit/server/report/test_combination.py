@@ -51,7 +51,10 @@ def test_numbers_of_the_settings_are_named() -> None:
     text = combined(**{"aggregation.server-optimiser": "adam", "aggregation.server-rate": 0.125})
     assert "the gradient of adam, with step size 0.125" in text
     assert "added to the model, times 0.5" in combined(**{"aggregation.server-rate": 0.5})
-    assert "times" not in combined()
+    assert "longer than 3 times" in combined()
+    assert "times" not in combined(**{"aggregation.norm-factor": 0.0})
+    assert "weighs more than 0.4" in combined(**{"aggregation.max-share": 0.4})
+    assert "weighs more than" not in combined(**{"aggregation.rule": "median"})
     text = combined(
         **{
             "aggregation.max-update-norm": 7.5,
@@ -84,7 +87,8 @@ def test_settings_of_other_versions_are_left_out() -> None:
     assert combination_sentences({}, METHODS.get("fedavg"), None) == []
     assert privacy_sentences({}, METHODS.get("fedavg")) == []
     later = settings(
-        **{"aggregation.weights": "new", "aggregation.rule": "new", "aggregation.normalise": "new"}
+        **{"aggregation.weights": "new", "aggregation.rule": "new", "aggregation.normalise": "new"},
+        **{"aggregation.norm-factor": 0.0},
     )
     assert combination_sentences(later, METHODS.get("fedavg"), None) == [
         "The combined update is added to the model"

@@ -22,7 +22,8 @@ def scores(val_right: int | None, test_right: int = 0) -> PooledScores:
         logits = torch.eye(2)[(torch.arange(nodes) >= (right or 0)).long()]
         return tally(logits, torch.zeros(nodes, dtype=torch.int64), torch.ones(nodes, dtype=torch.bool))
 
-    return PooledScores("graph", counts(val_right), counts(test_right))  # type: ignore[arg-type]
+    selection = None if val_right is None else val_right / 4
+    return PooledScores("graph", counts(val_right), counts(test_right), selection)  # type: ignore[arg-type]
 
 
 def model(value: float) -> dict[str, torch.Tensor]:
@@ -33,7 +34,7 @@ def test_the_best_model_is_the_first_with_the_best_validation() -> None:
     run_state = RunState()
     for number, (val, test) in enumerate([(1, 4), (3, 0), (3, 4), (2, 4)], start=1):
         run_state.consider(number, scores(val, test), model(number))
-    assert (run_state.best_round, run_state.best_val) == (2, 0.75)
+    assert (run_state.best_round, run_state.best_score) == (2, 0.75)
     assert run_state.best["w"].item() == 2
 
 
@@ -49,7 +50,7 @@ def test_a_model_that_is_not_releasable_stands_until_one_is() -> None:
     for number, (val, releasable) in enumerate([(4, False), (3, False), (1, True), (2, True), (1, True)], 1):
         run_state.consider(number, scores(val), model(number), releasable=releasable)
         assert run_state.best_round == (number if number < 5 else 4)
-    assert run_state.best_val == 0.5
+    assert run_state.best_score == 0.5
 
 
 def test_calibration_bins_are_those_of_the_best_round() -> None:
@@ -92,7 +93,7 @@ def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
         weights={"site": 1.0},
         failures={"other": "no reply"},
         best_round=2,
-        best_val=0.25,
+        best_score=0.25,
         best=model(2.5),
         best_reliability={"val": [], "test": [{"nodes": 3, "confidence": 0.1, "accuracy": 1 / 3}]},
         tokens={"encoder": 3},

@@ -31,6 +31,7 @@ def update(*values: float) -> dict[str, Tensor]:
 
 
 UPDATES: Updates = {"a": update(1.0, 2.0), "b": update(-3.0, 0.5), "c": update(0.0, 8.0)}
+STEP = Phase("train", "why", gathers="step")
 WEIGHTS = {"a": 0.5, "b": 0.3, "c": 0.2}
 
 
@@ -40,14 +41,14 @@ def exact_sum(factors: dict[str, float]) -> list[float]:
 
 def test_weights_are_those_of_the_settings() -> None:
     nodes = {"b": 30, "a": 10, "idle": 0}
-    assert aggregation().weights(nodes, {}) == {"a": 0.25, "b": 0.75}
-    assert aggregation(aggregation__weights="uniform").weights(nodes, {}) == {"a": 0.5, "b": 0.5}
+    assert aggregation().weights(STEP, nodes, {}) == {"a": 0.25, "b": 0.75}
+    assert aggregation(aggregation__weights="uniform").weights(STEP, nodes, {}) == {"a": 0.5, "b": 0.5}
     aware = aggregation(aggregation__weights="distribution-aware")
-    assert aware.weights(nodes, {}) == {"a": 0.25, "b": 0.75}
+    assert aware.weights(STEP, nodes, {}) == {"a": 0.25, "b": 0.75}
     alike = ClientStatistics((0.5, 0.5), 1.0, 0.8)
     better = ClientStatistics((0.5, 0.5), 1.0, 0.4)
-    assert aware.weights(nodes, {"a": alike, "b": better}) == pytest.approx({"a": 2 / 3, "b": 1 / 3})
-    assert aggregation().weights({"idle": 0}, {}) == {}
+    assert aware.weights(STEP, nodes, {"a": alike, "b": better}) == pytest.approx({"a": 2 / 3, "b": 1 / 3})
+    assert aggregation().weights(STEP, {"idle": 0}, {}) == {}
 
 
 def test_a_mean_is_the_weighted_sum() -> None:
@@ -283,3 +284,33 @@ def test_what_an_exchange_gathers_says_what_may_be_done_with_it(
         return
     with pytest.raises(ConfigError, match=sentence):
         check_phases([STEP, phase], config)
+
+
+def test_an_update_much_longer_than_the_median_is_cut_to_it() -> None:
+    updates = {
+        "a": update(3.0, 4.0),
+        "b": update(-3.0, 4.0),
+        "c": update(300.0, 400.0),
+        "d": update(0.0, 0.0),
+    }
+    kept, cut = aggregation().bounded(updates, {})
+    usual = (l2_norm(updates["a"]) + l2_norm(updates["b"])) / 2
+    assert cut == {"c": pytest.approx(l2_norm(updates["c"]) / usual)}
+    assert l2_norm(kept["c"]) == pytest.approx(usual)
+    direction = kept["c"]["w"] / updates["c"]["w"]
+    assert torch.allclose(direction, direction[0].expand(2))
+    assert all(kept[client] is updates[client] for client in ("a", "b", "d"))
+    for off in ({"aggregation__norm_factor": 0.0}, {"aggregation__norm_factor": 1000.0}):
+        assert aggregation(**off).bounded(updates, {}) == (updates, {})
+    two = {client: updates[client] for client in ("a", "c")}
+    assert aggregation().bounded(two, {}) == (two, {})
+
+
+def test_longer_work_is_no_longer_update_where_it_is_divided_by_its_steps() -> None:
+    one = aggregation(aggregation__normalise="fednova")
+    updates = {"a": update(1.0, 0.0), "b": update(0.0, 1.0), "c": update(10.0, 0.0)}
+    assert one.bounded(updates, {"a": 1.0, "b": 1.0, "c": 10.0})[1] == {}
+    kept, cut = one.bounded(updates, {"a": 1.0, "b": 1.0, "c": 1.0})
+    assert cut.keys() == {"c"}
+    assert l2_norm(kept["c"]) == pytest.approx(l2_norm(updates["a"]))
+    assert aggregation().bounded(updates, {})[1].keys() == {"c"}

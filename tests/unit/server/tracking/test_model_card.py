@@ -14,11 +14,30 @@ from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary
 from fedtag.server.tracking.run_directory import RunDirectory
 
 
-def finished_run(path: Path, client: str) -> RunDirectory:
+def finished_run(path: Path, client: str, chosen: bool = True) -> RunDirectory:
     run = RunDirectory(path)
     run.write_config({"run": {"method": "dance", "data": "cora"}})
-    run.append_round(RoundRow(1, 0.5, 0.8125, 0.75, 0.625, 1.5, {}, 10, 20, 2, 0, test_ece=0.0375))
-    run.append_round(RoundRow(2, 0.4, 0.7, 0.875, 0.6, 1.5, {}, 10, 20, 2, 0))
+    run.append_round(
+        RoundRow(
+            1,
+            0.5,
+            0.8125,
+            0.75,
+            0.625,
+            1.5,
+            {},
+            10,
+            20,
+            2,
+            0,
+            test_ece=0.0375,
+            selection=0.8,
+            val_spread=0.02,
+        )
+    )
+    run.append_round(
+        RoundRow(2, 0.4, 0.7, 0.875, 0.6, 1.5, {}, 10, 20, 2, 0, selection=0.7 if chosen else None)
+    )
     run.append_clients([ClientRow(1, client, 541, 325, 0.8125, None, None, {})])
     run.append_disclosures(
         [Disclosure(n, client, "server", "update", 1000, "the | update", "masked") for n in (1, 2)]
@@ -33,13 +52,16 @@ def test_card_holds_the_numbers_of_the_chosen_round(tmp_path: Path) -> None:
         {"classes": ["theory", "neural"], "encoder": "mini-lm", "hidden": 64, "scoring": "graph"},
     )
     scores = (1, 0.8125, 0.75, 0.625, 0.875)
-    tokens = (None, None, None)
+    tokens, versions = (None, None, None), {"torch": "2.13"}
     run.write_summary(
-        Summary("dance", "cora", 2, 2, 0.08, 7, *scores, 20, 40, *tokens, 3.0, 1.5, 99.0, {"torch": "2.13"})
+        Summary(
+            *("dance", "cora", 2, 2, 0.08, 7, *scores, 20, 40, *tokens, 3.0, 1.5, 99.0, versions),
+            val_spread=0.02,
+        )
     )
     text = write_model_card(run).read_text(encoding="utf-8")
     for line in (
-        "| accuracy | validation | 81.25% | 1 |",
+        "| accuracy | validation | 81.25% ± 2.0 over clients | 1 |",
         "| accuracy | test | 75.00% | 1 |",
         "| macro-F1 | test | 62.50% | 1 |",
         "| expected calibration error | test | 3.75% | 1 |",
@@ -82,7 +104,7 @@ def test_card_says_what_was_generated_and_what_was_noised(tmp_path: Path) -> Non
 
 def private_run(path: Path, **spent: Any) -> RunDirectory:
     """Central differential privacy: validation is best in round 2 of 3, the last model is released."""
-    run = finished_run(path, "north")
+    run = finished_run(path, "north", chosen=False)
     run.write_config({"method": "fedavg", "privacy": {"dp": {"mode": "central"}}})
     run.append_round(RoundRow(3, 0.4, 0.6, 0.5, 0.6, 1.5, {}, 10, 20, 2, 0, test_ece=0.25))
     if spent:
@@ -102,7 +124,7 @@ def test_card_states_the_guarantee_and_what_it_leaves_out(tmp_path: Path) -> Non
     assert "It does not hold towards the server" in line
     assert "No node-level or edge-level guarantee is claimed." in line
     assert "Reported scores, losses and counts of nodes are outside of it" in line
-    assert "under differential privacy the newest model is released" in text
+    assert "No round was chosen, the newest model is released" in text
     assert "| expected calibration error | test | 25.00% | 3 |" in text.splitlines()
     assert "is stated under Privacy." in text
     for wrong in ("carries no differential privacy", "chosen by validation", "was noised"):

@@ -39,6 +39,9 @@ ROUND_KEYS = [
     "local_test_accuracy",
     "effective_ratio",
     "empty",
+    "selection",
+    "val_spread",
+    "test_spread",
 ]
 CLIENT_KEYS = [
     "round",
@@ -91,6 +94,8 @@ SUMMARY_KEYS = [
     "privacy",
     "weights_lag",
     "parameters",
+    "val_spread",
+    "test_spread",
 ]
 
 
@@ -221,7 +226,7 @@ def test_unknown_keys_are_ignored_and_missing_ones_named() -> None:
 
 def test_best_round_looks_at_validation_and_takes_the_earliest() -> None:
     scores = [(0.5, 0.9), (0.8, 0.6), (0.8, 0.7), (None, 1.0)]
-    rows = [round_row(n, val_accuracy=v, test_accuracy=t) for n, (v, t) in enumerate(scores, start=1)]
+    rows = [round_row(n, selection=v, test_accuracy=t) for n, (v, t) in enumerate(scores, start=1)]
     best = best_round(rows)
     assert best is not None
     assert best.round == 2

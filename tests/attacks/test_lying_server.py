@@ -23,7 +23,7 @@ from fedtag.common.wire.records import Instruction, Reply
 from fedtag.server.strategies.secure import open_sum
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Answer, Tiny
+    from tests.tiny import Answer, Tiny
 
 PINNED: dict[str, object] = {"privacy.secure-aggregation": True, "privacy.roster": True}
 ONCE: dict[str, object] = {"method": "fedavg", "rounds": 1, "exchange.retries": 0}
@@ -169,7 +169,7 @@ def test_others_run_with_other_settings(
 
     true = true_updates(tiny, FOUR)[VICTIM]
     with monkeypatch.context() as patch:
-        patch.setattr("tests.integration.conftest.SiteRun", site_run)
+        patch.setattr("tests.tiny.SiteRun", site_run)
         seen = first_sum(tiny, FOUR, lambda client, told: told)
     judge(bound, seen, [seen.error(VICTIM, true)])
 
