@@ -19,10 +19,12 @@ from fedtag.common.methods.told import told_digest
 from fedtag.common.models.parameters import moved_by_steps
 from fedtag.common.numerics.clipping import clipped
 from fedtag.common.numerics.noise import entropy_generator, gaussian, share_of_noise
+from fedtag.common.numerics.robust_rules import GROUP_RULES
 from fedtag.common.parts.spec import declared_records
 from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.groups import parsed_groups
 from fedtag.common.secure.identity import Identity
-from fedtag.common.secure.names import JOIN, UNREAD
+from fedtag.common.secure.names import DRAW, JOIN, UNREAD
 from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
 from fedtag.common.secure.roster import read_roster
 from fedtag.common.secure.upload import MASKED, SIZES, VECTOR, Layout
@@ -70,7 +72,8 @@ class Guard:
             # A sum in which one site alone has an update must be known before it is opened.
             trains = bool(self.data.graph.train_mask.any())
             known = {"trains": trains} if privacy.hide_statistics else {"sizes": self.data.sizes}
-            return Content({}, {KEYS: member.keys(), **known})
+            draw = {DRAW: member.draw()} if self.config.aggregation.rule in GROUP_RULES else {}
+            return Content({}, {KEYS: member.keys(), **known, **draw})
         if not privacy.secure_aggregation:
             raise ProtocolError("this run has no secure aggregation: set privacy.secure-aggregation = true")
         if phase == SHARES:
@@ -119,9 +122,21 @@ class Guard:
 
     def _masked(self, content: Content, request: Any, instruction: Instruction) -> Content:
         config = self.config
-        if not isinstance(request, dict) or request.keys() != {"index", "layout", "weights", "gathers"}:
+        if not isinstance(request, dict) or request.keys() != {
+            "index",
+            "layout",
+            "weights",
+            "gathers",
+            "groups",
+        }:
             raise ProtocolError(
-                "a request to upload has index, layout, weights and gathers; the server needs the same fedtag"
+                "a request to upload has index, layout, weights, gathers and groups; the server needs the same fedtag"
+            )
+        groups = parsed_groups(request["groups"])
+        if groups and (config.aggregation.rule not in GROUP_RULES or request["gathers"] != "step"):
+            raise ProtocolError(
+                f"{self.site.name} was asked for a sum over a group, but the run promised sums over all: set "
+                "aggregation.rule = group-median"
             )
         member = site_member(self.site, config, instruction.run)
         unread: tuple[str, ...] = ()
@@ -158,6 +173,8 @@ class Guard:
                 told_digest(instruction, self.declared, config.digest()),
                 f"round {instruction.round}, {instruction.phase}",
                 config.aggregation.max_share if request["gathers"] == "step" else 1.0,
+                groups,
+                layout.open_size,
             )
         upload = {f"{MASKED}/{VECTOR}": torch.from_numpy(masked.view("int64"))}
         values = {**content.values, UNREAD: list(unread)} if unread else content.values

@@ -10,17 +10,21 @@ from typing import Any
 from fedtag.common.errors import ProtocolError
 from fedtag.common.numerics.shares import BALANCE, largest_share
 from fedtag.common.secure.canonical import canonical
+from fedtag.common.secure.groups import Groups
 
 SUM_TOLERANCE = 1e-6
 
 
-def checked_weights(weights: Any, members: Collection[str], most: float) -> dict[str, float]:
+def checked_weights(
+    weights: Any, members: Collection[str], most: float, groups: Groups = ()
+) -> dict[str, float]:
     """The weights of a sum, as floats by name.
 
     Args:
         weights: as the server sent them.
         members: of the block.
         most: `aggregation.max-share`, the cap on weights of steps; 1 for sums over nodes, which have none.
+        groups: those whose sums are opened one by one; none if all members are in one sum.
 
     Raises:
         ProtocolError: a weight is missing, strange, negative or not finite; they do not sum to 1; one member has
@@ -39,13 +43,16 @@ def checked_weights(weights: Any, members: Collection[str], most: float) -> dict
     if abs(total - 1) > SUM_TOLERANCE:
         raise ProtocolError(f"the weights sum to {total:g}: they must sum to 1")
     table = {name: float(weight) for name, weight in sorted(weights.items())}
-    check_balance(table, table)
-    largest = largest_share(most, sum(weight > 0 for weight in table.values()))
-    heaviest = max(table, key=lambda name: table[name])
-    if table[heaviest] > largest + SUM_TOLERANCE:
-        raise ProtocolError(
-            f"{heaviest} has a weight of {table[heaviest]:.3f}: at most {largest:g} is allowed (aggregation.max-share)"
-        )
+    for group in groups or (tuple(table),):
+        own = {name: table.get(name, 0.0) for name in group}
+        check_balance(own, own)
+        largest = largest_share(most, sum(weight > 0 for weight in own.values()))
+        heaviest = max(own, key=lambda name: own[name])
+        if own[heaviest] > (largest + SUM_TOLERANCE) * math.fsum(own.values()):
+            raise ProtocolError(
+                f"{heaviest} has {own[heaviest] / math.fsum(own.values()):.3f} of the weight of {len(own)} members: at "
+                f"most {largest:g} is allowed (aggregation.max-share)"
+            )
     return table
 
 

@@ -40,13 +40,14 @@ class Dealt:
     kept: tuple[Pair, ...]
 
 
-def deal(plan: Plan, name: str, identity: Identity) -> Dealt:
+def deal(plan: Plan, name: str, identity: Identity, draw: bytes = b"") -> Dealt:
     """Draws the secrets of one member and splits each among all members.
 
     Args:
         plan: of the block; it names the member with its own keys.
         name: of the member.
         identity: of the member.
+        draw: its part of the seed of groups; nothing where there are none.
 
     Raises:
         ProtocolError: a letter cannot be sealed with the key of a peer.
@@ -59,6 +60,7 @@ def deal(plan: Plan, name: str, identity: Identity) -> Dealt:
             public_bytes(mask_key(secret, slot, name)) for (secret, _), slot in zip(drawn, slots, strict=True)
         ),
         tuple(commitment(secret, slot, name) for (_, secret), slot in zip(drawn, slots, strict=True)),
+        draw,
     )
     split = [
         tuple(split_secret(secret, plan.threshold, len(plan.asked)) for secret in pair) for pair in drawn

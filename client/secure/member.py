@@ -11,15 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedtag.client.secure.admission import admit
-from fedtag.client.secure.balance import check_balance, checked_weights, parts_digest
+from fedtag.client.secure.balance import checked_weights, parts_digest
 from fedtag.client.secure.dealing import content_digest, deal, received
+from fedtag.client.secure.grouping import masked_by_group, own_group, remember_opened
+from fedtag.client.secure.survivors import listed, told_survivors
 from fedtag.client.secure.vault import Holdings, Vault
 from fedtag.client.site.state import check_run
 from fedtag.common.errors import ProtocolError
 from fedtag.common.secure.block import Block, Plan, request_table
 from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.groups import Groups, draw_commitment
 from fedtag.common.secure.identity import Identity, PublicIdentity
-from fedtag.common.secure.masks import adds, mask_key, masked, pair_key, self_key
+from fedtag.common.secure.masks import mask_key, pair_key, self_key
 from fedtag.common.secure.statement import check_signatures, statement
 from fedtag.common.wire.records import Letter
 
@@ -64,6 +67,11 @@ class Member:
         """The site's public keys, for the table from which a block is planned."""
         return self.identity.public.as_json()
 
+    def draw(self) -> str:
+        """What the site commits to for the drawing of groups, before it knows what others committed to."""
+        with self._vault.alone():
+            return draw_commitment(self.run, self.name, self._vault.draw())
+
     def set_up(self, request: Any) -> tuple[dict[str, Any], tuple[Letter, ...]]:
         """Draw the secrets of a new block and deal their shares; an older block is forgotten.
 
@@ -78,12 +86,18 @@ class Member:
                 of this site or of the roster.
         """
         plan = Plan.from_json(self.run, request)
+        if plan.draws and plan.draws[self.name] != self.draw():
+            raise ProtocolError(
+                f"the block has another draw of {self.name} than its own: ask for its keys again"
+            )
         admit(plan, self.name, self.identity.public, self.roster, self.fixed)
         with self._vault.alone():
             before = self._vault.load()
             if before is not None and before.plan.id == plan.id:
                 raise ProtocolError(f"block {plan.id} was set up before: plan a new one")
-            dealt = deal(plan, self.name, self.identity)
+            # By now all have committed to theirs.
+            draw = self._vault.draw() if plan.draws else b""
+            dealt = deal(plan, self.name, self.identity, draw)
             shares = {index: {self.name: pair} for index, pair in enumerate(dealt.kept)}
             self._vault.save(Holdings(plan, dealt.keys, dict(enumerate(dealt.secrets)), shares))
         return dealt.keys.published(), dealt.letters
@@ -131,6 +145,8 @@ class Member:
         told: bytes,
         occasion: str = "",
         most: float = 1.0,
+        groups: Groups = (),
+        head: int | None = None,
     ) -> NDArray[np.uint64]:
         """This site's upload for one sum: its encoded vector under the masks of that sum.
 
@@ -149,6 +165,8 @@ class Member:
                 two sums of it over different members would differ by what is to stay hidden. Empty if the vector
                 will not be part of another sum.
             most: the largest weight that one member may have, see `checked_weights`.
+            groups: a partition whose groups are summed apart, the same in all of a run; none for one sum over all.
+            head: the first coordinates, which are summed by group; those after them are summed over all.
 
         Raises:
             ProtocolError: the sum was masked or passed over before, or a weight would isolate a member.
@@ -161,71 +179,76 @@ class Member:
                 raise ProtocolError(
                     f"sum {index} was masked or passed over before, after it only later ones can be"
                 )
-            table = checked_weights(weights, block.members, most)
+            table = checked_weights(weights, block.members, most, groups)
+            own = own_group(self.name, block, groups, self._vault)
             secret, alone = held.secrets[index]
             private = mask_key(secret, slot, self.name)
-            added = [self_key(alone, slot, self.name)]
-            subtracted: list[bytes] = []
-            for peer, keys in block.members.items():
-                if peer != self.name:
-                    key = pair_key(private, keys.mask_keys[index], slot, self.name, peer, told)
-                    (added if adds(self.name, peer) else subtracted).append(key)
-            upload = masked(self.fixed.encode(np.asarray(vector, np.float64)), added, subtracted)
-            self._vault.save(held.after_mask(index, table, occasion, told.hex()))
+            keys = {
+                peer: pair_key(private, theirs.mask_keys[index], slot, self.name, peer, told)
+                for peer, theirs in block.members.items()
+                if peer != self.name
+            }
+            encoded = self.fixed.encode(np.asarray(vector, np.float64))
+            upload = masked_by_group(encoded, self.name, self_key(alone, slot, self.name), keys, own, head)
+            self._vault.save(held.after_mask(index, table, occasion, told.hex(), groups))
         return upload
 
     def sign(self, request: Any) -> str:
         """A signature of the list of survivors of the sum masked last; one list a sum.
 
         Args:
-            request: {"index", "survivors": [name, ...]}.
+            request: {"index", "survivors": [name, ...], "opened": [[name, ...], ...]}.
 
         Raises:
             ProtocolError: another sum, another list than before, or one over which the sum may not be opened.
         """
         with self._vault.alone():
             held, block = self._joined()
-            table = request_table(request, {"index", "survivors"}, "sign")
-            survivors = self._survivors(held, block, table)
-            self._vault.save(replace(held, signed=survivors))
-            return self.identity.sign(_statement(held, block, survivors)).hex()
+            table = request_table(request, {"index", "survivors", "opened"}, "sign")
+            survivors, opened = told_survivors(self.name, held, block, table, self._vault)
+            self._vault.save(replace(held, signed=listed(survivors, opened)))
+            return self.identity.sign(_statement(held, block, survivors, opened)).hex()
 
     def release(self, request: Any) -> dict[str, dict[str, str]]:
         """The shares with which the sum masked last can be opened, for one list of survivors only.
 
-        Of a survivor the share of b, of any other member that of κ: never both, for both together would
-        unmask its upload.
+        Of a survivor whose sum is opened the share of b, of any other member that of κ: never both, for both together
+        would unmask its upload.
 
         Args:
-            request: {"index", "survivors": [name, ...], "signatures": {survivor: signature} or None}.
+            request: {"index", "survivors": [name, ...], "opened": groups of these, or none for one sum over all,
+                "signatures": {survivor: signature} or None}.
 
         Returns:
-            {"self": {survivor: share of b}, "pair": {dropped member: share of κ}}.
+            {"self": {opened survivor: share of b}, "pair": {other member: share of κ}}.
 
         Raises:
             ProtocolError: as for `sign`; with a roster also if too few survivors signed the same.
         """
         with self._vault.alone():
             held, block = self._joined()
-            table = request_table(request, {"index", "survivors", "signatures"}, "release")
-            survivors = self._survivors(held, block, table)
+            table = request_table(request, {"index", "survivors", "opened", "signatures"}, "release")
+            survivors, opened = told_survivors(self.name, held, block, table, self._vault)
             if self.roster is not None:
-                check_signatures(block, _statement(held, block, survivors), survivors, table["signatures"])
+                signed = _statement(held, block, survivors, opened)
+                check_signatures(block, signed, survivors, table["signatures"])
+            summed = [name for group in opened for name in group] or survivors
             if held.occasion and not self._vault.note_opened(
-                held.occasion, parts_digest(held.weights, survivors)
+                held.occasion, parts_digest(held.weights, summed)
             ):
                 raise ProtocolError(
                     f"the sum of {held.occasion} was opened over other members before, and a second one would show "
                     "the difference: repeat it with the same members, or start a new run"
                 )
-            self._vault.save(replace(held, released=survivors))
+            remember_opened(opened, self._vault)
+            self._vault.save(replace(held, released=listed(survivors, opened)))
             shares = held.shares[held.masked]
             return {
-                "self": {name: shares[name][1].hex() for name in survivors if name in shares},
+                "self": {name: shares[name][1].hex() for name in summed if name in shares},
                 "pair": {
                     name: shares[name][0].hex()
                     for name in block.members
-                    if name not in survivors and name in shares
+                    if name not in summed and name in shares
                 },
             }
 
@@ -251,36 +274,6 @@ class Member:
             raise ProtocolError(f"{self.name} has not joined block {held.plan.id}: ask it to join first")
         return held, held.block
 
-    def _survivors(self, held: Holdings, block: Block, request: Mapping[str, Any]) -> tuple[str, ...]:
-        index, names = request["index"], request["survivors"]
-        if block.slot(index).index != held.masked:
-            raise ProtocolError(
-                f"{self.name} masked sum {held.masked} last, so it cannot help with sum {index}"
-            )
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ProtocolError("survivors must be a list of names; the server needs the same fedtag")
-        survivors = tuple(sorted(set(names)))
-        strangers = sorted(set(survivors) - set(block.members))
-        if strangers or len(survivors) != len(names):
-            raise ProtocolError(
-                f"survivors must be members of the block, each once; strange: {strangers[:5]}"
-            )
-        if self.name not in survivors:
-            raise ProtocolError(
-                f"{self.name} is not among the survivors, so it must not help to open this sum"
-            )
-        if len(survivors) < block.threshold:
-            raise ProtocolError(
-                f"{len(survivors)} survivors are too few to open a sum, {block.threshold} are needed: repeat the round"
-            )
-        for former in (held.signed, held.released):
-            if former is not None and former != survivors:
-                raise ProtocolError(
-                    f"{self.name} was told other survivors of sum {index} before: one list a sum"
-                )
-        check_balance(held.weights, survivors)
-        return survivors
 
-
-def _statement(held: Holdings, block: Block, survivors: Sequence[str]) -> bytes:
-    return statement(block, held.masked, survivors, bytes.fromhex(held.told))
+def _statement(held: Holdings, block: Block, survivors: Sequence[str], opened: Groups) -> bytes:
+    return statement(block, held.masked, survivors, bytes.fromhex(held.told), opened)

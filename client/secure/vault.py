@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,14 +16,17 @@ from fedtag.client.secure.dealing import Pair
 from fedtag.common.errors import ProtocolError
 from fedtag.common.secure.agreement import KEY_BYTES
 from fedtag.common.secure.block import Block, Plan
+from fedtag.common.secure.groups import Groups
 from fedtag.common.secure.identity import PublicIdentity
 from fedtag.common.secure.masks import SECRET_BYTES
-from fedtag.common.secure.member_keys import DIGEST_BYTES, MemberKeys
+from fedtag.common.secure.member_keys import DIGEST_BYTES, DRAW_BYTES, MemberKeys
 from fedtag.common.secure.private_file import private_folder, replace_private
 
 VAULT_FILE = "vault.json"
 LOCK_FILE = "vault.lock"
 OPENED_FILE = "opened.json"
+DRAW_FILE = "draw"
+GROUPS_FILE = "groups.json"
 LOCK_SECONDS = 60.0
 
 
@@ -43,6 +47,7 @@ class Holdings:
         released: the survivors for which it released shares of the last sum.
         occasion: what the last sum was for; empty if its vector will never be part of another one.
         told: digest of what it was asked for, in hexadecimal.
+        groups: those whose sums are opened one by one; none if the last sum is one over all.
     """
 
     plan: Plan
@@ -57,8 +62,11 @@ class Holdings:
     released: tuple[str, ...] | None = None
     occasion: str = ""
     told: str = ""
+    groups: Groups = ()
 
-    def after_mask(self, index: int, weights: Mapping[str, float], occasion: str, told: str) -> Holdings:
+    def after_mask(
+        self, index: int, weights: Mapping[str, float], occasion: str, told: str, groups: Groups
+    ) -> Holdings:
         """With a sum begun: its own secrets have served, and shares of earlier sums are of no more use."""
         return replace(
             self,
@@ -70,6 +78,7 @@ class Holdings:
             released=None,
             occasion=occasion,
             told=told,
+            groups=groups,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -94,6 +103,8 @@ class Holdings:
             "released": self.released,
             "occasion": self.occasion,
             "told": self.told,
+            "groups": self.groups,
+            "draws": dict(self.plan.draws),
         }
 
     @classmethod
@@ -108,7 +119,7 @@ class Holdings:
             peer: PublicIdentity(bytes.fromhex(seal), bytes.fromhex(sign))
             for peer, (seal, sign) in value["asked"].items()
         }
-        plan = Plan(run, value["block"], value["sums"], asked)
+        plan = Plan(run, value["block"], value["sums"], asked, value["draws"])
         members = value["members"]
         return cls(
             plan,
@@ -128,7 +139,16 @@ class Holdings:
             _names(value["released"]),
             value["occasion"],
             value["told"],
+            tuple(tuple(group) for group in value["groups"]),
         )
+
+
+@dataclass(frozen=True)
+class History:
+    """The groups of a run, drawn once, and over whom sums were opened, each set of members once."""
+
+    groups: Groups = ()
+    opened: Groups = ()
 
 
 class Vault:
@@ -187,6 +207,36 @@ class Vault:
         """Replace what was saved; nothing of the former content stays in the folder."""
         replace_private(self._folder / VAULT_FILE, json.dumps(holdings.as_json(), allow_nan=False).encode())
 
+    def draw(self) -> bytes:
+        """The member's part of the seed by which groups are drawn: one a run, whoever asks for it and how often."""
+        path = self._folder / DRAW_FILE
+        if not path.exists():
+            private_folder(self._folder)
+            replace_private(path, os.urandom(DRAW_BYTES))
+        return path.read_bytes()
+
+    def history(self) -> History:
+        """The groups of the run and over whom their sums were opened, as far as this member knows.
+
+        Raises:
+            ProtocolError: the file is damaged.
+        """
+        path = self._folder / GROUPS_FILE
+        if not path.exists():
+            return History()
+        try:
+            value = json.loads(path.read_bytes())
+            return History(*(tuple(tuple(group) for group in value[name]) for name in ("groups", "opened")))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ProtocolError(
+                f"{GROUPS_FILE} of this run is damaged at {self._name}: start a new run"
+            ) from error
+
+    def remember(self, history: History) -> None:
+        """Write the groups and what was opened of them, before any answer leaves."""
+        text = json.dumps({"groups": history.groups, "opened": history.opened})
+        replace_private(self._folder / GROUPS_FILE, text.encode())
+
     def note_opened(self, occasion: str, parts: str) -> bool:
         """Write down over whom the sum of an occasion may be opened; it stays when blocks are forgotten.
 
@@ -210,15 +260,15 @@ class Vault:
 
 
 def _row(keys: MemberKeys) -> list[str]:
-    return [b"".join(column).hex() for column in (keys.mask_keys, keys.commitments)]
+    return [b"".join(column).hex() for column in (keys.mask_keys, keys.commitments, (keys.draw,))]
 
 
 def _keys(identity: PublicIdentity, row: list[str]) -> MemberKeys:
     mask_keys, commitments = (
         tuple(packed[start : start + size] for start in range(0, len(packed), size))
-        for packed, size in zip(map(bytes.fromhex, row), (KEY_BYTES, DIGEST_BYTES), strict=True)
+        for packed, size in zip(map(bytes.fromhex, row[:2]), (KEY_BYTES, DIGEST_BYTES), strict=True)
     )
-    return MemberKeys(identity, mask_keys, commitments)
+    return MemberKeys(identity, mask_keys, commitments, bytes.fromhex(row[2]))
 
 
 def _pair(value: str) -> Pair:

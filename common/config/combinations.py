@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fedtag.common.condensers.spec import NONE
 from fedtag.common.methods.spec import METHODS, sentences
-from fedtag.common.numerics.robust_rules import fewest_clients
+from fedtag.common.numerics.robust_rules import GROUP_MEDIAN, GROUP_RULES, fewest_clients
 from fedtag.common.parts.spec import part_specs
 from fedtag.common.secure.shares import threshold
 from fedtag.common.settings.run_settings import RunSettings
 
 ROBUST_RULES = frozenset({"median", "trimmed-mean", "krum", "multi-krum", "bulyan"})
-HOSTILE_RULES = frozenset({"krum", "multi-krum", "bulyan"})
+HOSTILE_RULES = frozenset({"krum", "multi-krum", "bulyan", *GROUP_RULES})
 
 
 def excluded_combinations(settings: RunSettings) -> tuple[str, ...]:
@@ -25,6 +25,23 @@ def excluded_combinations(settings: RunSettings) -> tuple[str, ...]:
             (*method.excluded, *(one for part in part_specs(settings) for one in part.excluded)), settings
         ),
     )
+
+
+def groups_by_default(settings: RunSettings) -> bool:
+    """Whether sums of a run are opened by group where nobody says how: where masks would hide who spoils them.
+
+    Not where the method, or another setting, needs one sum over all.
+    """
+    fewest = fewest_clients(GROUP_MEDIAN, 0, 0.0)
+    if (
+        settings.aggregation.rule != "mean"
+        or not settings.privacy.secure_aggregation
+        or settings.clients < fewest
+    ):
+        return False
+    aggregation = settings.aggregation.model_copy(update={"rule": GROUP_MEDIAN})
+    changed = settings.model_copy(update={"aggregation": aggregation})
+    return len(excluded_combinations(changed)) <= len(excluded_combinations(settings))
 
 
 def _condensation(settings: RunSettings) -> list[str]:
@@ -52,7 +69,12 @@ def _rules(settings: RunSettings) -> list[str]:
         )
     if aggregation.hostile and aggregation.rule not in HOSTILE_RULES:
         wrong.append(
-            f"aggregation.hostile has no meaning with rule = {aggregation.rule}: use krum, multi-krum or bulyan"
+            f"aggregation.hostile has no meaning with rule = {aggregation.rule}: use {', '.join(sorted(HOSTILE_RULES))}"
+        )
+    if aggregation.rule in GROUP_RULES and not settings.privacy.secure_aggregation:
+        wrong.append(
+            f"aggregation.rule = {aggregation.rule} compares masked sums of groups: set privacy.secure-aggregation = "
+            "true, or rule = median"
         )
     needed = fewest_clients(aggregation.rule, aggregation.hostile, aggregation.trim)
     training = max(1, round(settings.train.client_fraction * settings.clients))
@@ -86,10 +108,10 @@ def _secure(settings: RunSettings) -> list[str]:
         )
     elif settings.clients < 2:
         wrong.append("privacy.secure-aggregation needs at least 2 clients: one client's sum is its update")
-    if aggregation.rule != "mean":
+    if aggregation.rule in ROBUST_RULES:
         wrong.append(
             f"aggregation.rule = {aggregation.rule} looks at single updates, which secure aggregation hides: "
-            "set rule = mean"
+            "set rule = group-median, or mean"
         )
     if aggregation.max_update_norm:
         wrong.append(

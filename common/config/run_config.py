@@ -22,11 +22,12 @@ from fedtag.common.config.catalogue import (
     tables_of,
     unknown_key,
 )
-from fedtag.common.config.combinations import excluded_combinations
+from fedtag.common.config.combinations import excluded_combinations, groups_by_default
 from fedtag.common.config.forms import flatten, nested
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.spec import METHODS, PRESETS, MethodSpec
 from fedtag.common.models.spec import BACKBONES
+from fedtag.common.numerics.robust_rules import GROUP_MEDIAN
 from fedtag.common.parts.spec import PARTS, PartSpec, part_specs
 from fedtag.common.settings.defaults import UNSET, left_to_the_method
 from fedtag.common.settings.registry import Registry, Spec
@@ -52,8 +53,11 @@ class RunConfig(RunSettings):
 
     @model_validator(mode="after")
     def _resolve(self) -> RunConfig:
-        self._update(left_to_the_method(self.to_flat(), self.spec.defaults))
+        given = self.to_flat()
+        self._update(left_to_the_method(given, self.spec.defaults))
         self._update(self.spec.resolved(self))
+        if given["aggregation.rule"] == "default" and groups_by_default(self):
+            self._update({"aggregation.rule": GROUP_MEDIAN})
         if self.spec.traits.pooled:
             self._update({"clients": 1})
         wrong = excluded_combinations(self)

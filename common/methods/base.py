@@ -13,7 +13,7 @@ from fedtag.common.methods.reported import (
     Shown,
     Training,
 )
-from fedtag.common.secure.names import PEERS, SHOWN, UNOPENED, UNREAD
+from fedtag.common.secure.names import DRAW, PEERS, SHOWN, UNOPENED, UNREAD
 from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
 
 Table = dict[str, Any]
@@ -37,6 +37,7 @@ BASE_RECORDS = (
     ),
     Record("masked", "the update and what is hidden with it, under masks that only sums lose", "masked"),
     Record(KEYS, "public keys", form="value", schema=Any),
+    Record(DRAW, "what a client committed to for the drawing of groups", form="value", schema=str),
     Record(PEERS, "public keys of all clients", form="value"),
     Record(UNOPENED, "whose letters could not be opened", form="value", schema=list[str]),
     Record(SHOWN, "how many records were shown to whom", form="value", schema=Shown),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from fedtag.common.errors import ProtocolError, QuorumError
 from fedtag.common.secure.agreement import check_exchangeable
 from fedtag.common.secure.canonical import canonical, from_hex
+from fedtag.common.secure.groups import draw_commitment
 from fedtag.common.secure.identity import PublicIdentity
 from fedtag.common.secure.masks import Slot
 from fedtag.common.secure.member_keys import MemberKeys, check_name, member_table
@@ -30,6 +31,7 @@ class Plan:
         id: 32 hexadecimal digits that no other block has.
         sums: how many sums it is for, 1 to 1000; they are numbered from 0.
         asked: the members asked, at least 2, no two with a key in common.
+        draws: what they committed to draw groups by, SHA-256 in hexadecimal; empty where there are none.
 
     Raises:
         ProtocolError: one of these does not hold.
@@ -39,6 +41,7 @@ class Plan:
     id: str
     sums: int
     asked: Mapping[str, PublicIdentity]
+    draws: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         from_hex(self.id, ID_BYTES, "the identifier of a block")
@@ -53,6 +56,8 @@ class Plan:
                         f"{owners[key]} and {name} have the same key: every site needs an identity of its own"
                     )
                 owners[key] = name
+        if self.draws and (not isinstance(self.draws, dict) or self.draws.keys() != self.asked.keys()):
+            raise ProtocolError("every member of a block must have committed to its draw: ask for keys again")
 
     @property
     def threshold(self) -> int:
@@ -72,7 +77,12 @@ class Plan:
     def as_json(self) -> dict[str, Any]:
         """The request to set up."""
         members = {name: identity.as_json() for name, identity in sorted(self.asked.items())}
-        return {"block": self.id, "sums": self.sums, "members": members}
+        return {
+            "block": self.id,
+            "sums": self.sums,
+            "members": members,
+            "draws": dict(sorted(self.draws.items())),
+        }
 
     @classmethod
     def from_json(cls, run: str, value: Any) -> Plan:
@@ -81,7 +91,7 @@ class Plan:
         Raises:
             ProtocolError: it has another form, or asks for something impossible.
         """
-        table = request_table(value, {"block", "sums", "members"}, "set up")
+        table = request_table(value, {"block", "sums", "members", "draws"}, "set up")
         from_hex(table["block"], ID_BYTES, "the identifier of a block")
         _check_sums(table["sums"])
         members = member_table(table["members"])
@@ -90,6 +100,7 @@ class Plan:
             table["block"],
             table["sums"],
             {name: PublicIdentity.from_json(entry, name) for name, entry in members.items()},
+            table["draws"],
         )
 
     def accepted(self, name: str, reply: Any) -> MemberKeys:
@@ -103,7 +114,17 @@ class Plan:
         keys = MemberKeys.from_reply(self.asked[name], reply, self.sums, name)
         for key in keys.mask_keys:
             check_exchangeable(key, name)
+        self.check_draw(name, keys)
         return keys
+
+    def check_draw(self, name: str, keys: MemberKeys) -> None:
+        """Refuse a draw that is not the one that a member committed to.
+
+        Raises:
+            ProtocolError: naming it.
+        """
+        if self.draws and draw_commitment(self.run, name, keys.draw) != self.draws[name]:
+            raise ProtocolError(f"the draw of {name} is not the one it committed to: leave it out")
 
     def completed(self, members: Mapping[str, MemberKeys]) -> Block:
         """The block of those who answered.
@@ -133,13 +154,15 @@ class Block:
     members: Mapping[str, MemberKeys]
 
     @staticmethod
-    def planned(run: str, sums: int, asked: Mapping[str, PublicIdentity]) -> Plan:
+    def planned(
+        run: str, sums: int, asked: Mapping[str, PublicIdentity], draws: Mapping[str, str] | None = None
+    ) -> Plan:
         """A new block to ask for, with an identifier of its own.
 
         Raises:
             ProtocolError: see Plan.
         """
-        return Plan(run, secrets.token_hex(ID_BYTES), sums, dict(sorted(asked.items())))
+        return Plan(run, secrets.token_hex(ID_BYTES), sums, dict(sorted(asked.items())), dict(draws or {}))
 
     @property
     def run(self) -> str:
@@ -183,6 +206,7 @@ class Block:
                 raise ProtocolError(
                     f"{name} has other keys than at set-up, or was not asked: plan a new block"
                 )
+            plan.check_draw(name, members[name])
         if len(members) < plan.threshold:
             raise ProtocolError(
                 f"{len(members)} of {len(plan.asked)} members are too few for a sum, {plan.threshold} are needed: "
@@ -196,7 +220,14 @@ class Block:
         asked = self.plan.asked_names
         parts: list[str | int | bytes] = [self.run, self.id, self.threshold, self.sums, len(asked), *asked]
         for name, keys in sorted(self.members.items()):
-            parts += [name, keys.identity.seal, keys.identity.sign, *keys.mask_keys, *keys.commitments]
+            parts += [
+                name,
+                keys.identity.seal,
+                keys.identity.sign,
+                *keys.mask_keys,
+                *keys.commitments,
+                keys.draw,
+            ]
         return hashlib.sha256(canonical("block", *parts)).digest()
 
     def slot(self, index: Any) -> Slot:

@@ -12,21 +12,27 @@ from fedtag.common.secure.identity import PublicIdentity
 from fedtag.common.wire.names import CLIENT_NAME
 
 DIGEST_BYTES = 32
+DRAW_BYTES = 16
 
 
 @dataclass(frozen=True)
 class MemberKeys:
-    """What a member publishes for a block: who it is and, by sum, its mask key and its commitment to b."""
+    """What a member publishes for a block: who it is and, by sum, its mask key and its commitment to b.
+
+    `draw` is its part of the seed that draws groups, 16 bytes; nothing where there are none.
+    """
 
     identity: PublicIdentity
     mask_keys: tuple[bytes, ...]
     commitments: tuple[bytes, ...]
+    draw: bytes = b""
 
     def published(self) -> dict[str, Any]:
         """The part of the table that the member draws for the block."""
         return {
             "mask_keys": [key.hex() for key in self.mask_keys],
             "commitments": [value.hex() for value in self.commitments],
+            "draw": self.draw.hex(),
         }
 
     def as_json(self) -> dict[str, Any]:
@@ -40,12 +46,15 @@ class MemberKeys:
         Raises:
             ProtocolError: the table has another form, or not one key and commitment a sum.
         """
-        if not isinstance(value, dict) or set(value) != {"mask_keys", "commitments"}:
-            raise ProtocolError(f"{owner} must publish mask_keys and commitments; it needs the same fedtag")
+        if not isinstance(value, dict) or set(value) != {"mask_keys", "commitments", "draw"}:
+            raise ProtocolError(
+                f"{owner} must publish mask_keys, commitments and draw; it needs the same fedtag"
+            )
         return cls(
             identity,
             _column(value["mask_keys"], sums, KEY_BYTES, "mask key", owner),
             _column(value["commitments"], sums, DIGEST_BYTES, "commitment", owner),
+            from_hex(value["draw"], DRAW_BYTES if value["draw"] else 0, f"the draw of {owner}"),
         )
 
     @classmethod

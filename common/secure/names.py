@@ -25,3 +25,6 @@ JOIN = "join"
 
 COMMITTED = "committed"
 """Under this name an introduction commits to numbers of nodes that are hidden."""
+
+DRAW = "draw"
+"""Under this name a reply commits to a client's part of the seed by which groups are drawn."""

@@ -8,22 +8,24 @@ from typing import Any
 from fedtag.common.errors import ProtocolError
 from fedtag.common.secure.block import Block
 from fedtag.common.secure.canonical import canonical, from_hex
+from fedtag.common.secure.groups import Groups
 
 SIGNATURE_BYTES = 64
 
 
-def statement(block: Block, index: int, survivors: Iterable[str], told: bytes) -> bytes:
-    """The bytes to sign: which sum of which block, over whom, and what was asked for.
+def statement(block: Block, index: int, survivors: Iterable[str], told: bytes, opened: Groups = ()) -> bytes:
+    """The bytes to sign: which sum of which block, over whom, in which groups, and what was asked for.
 
-    Two members sign the same bytes only if the server told them the same members, keys and survivors, and asked them
-    for the same. `told` is the digest of the latter.
+    Two members sign the same bytes only if the server told them the same members, keys, survivors and groups, and asked
+    them for the same. `told` is the digest of the latter.
 
     Raises:
         ProtocolError: the block has no such sum.
     """
     slot = block.slot(index)
     ordered = sorted(survivors)
-    return canonical("survivors", *slot.parts, block.digest, told, len(ordered), *ordered)
+    groups = b"".join(canonical(len(group), *group) for group in opened)
+    return canonical("survivors", *slot.parts, block.digest, told, len(ordered), *ordered, groups)
 
 
 def signers(block: Block, signed: bytes, signatures: Mapping[str, Any]) -> tuple[str, ...]:

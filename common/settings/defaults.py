@@ -18,6 +18,7 @@ UNSET: Mapping[str, Any] = {
     "train.prox-mu": -1.0,
     "aggregation.weights": "default",
     "aggregation.normalise": "default",
+    "aggregation.rule": "default",
     "aggregation.average-decay": -1.0,
     "condenser.name": "none",
 }
@@ -31,6 +32,7 @@ COMMON: Mapping[str, Any] = {
     "train.prox-mu": 0.0,
     "aggregation.weights": "samples",
     "aggregation.normalise": "none",
+    "aggregation.rule": "mean",
     "aggregation.average-decay": 0.0,
     "condenser.name": "none",
 }

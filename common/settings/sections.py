@@ -127,8 +127,20 @@ class AggregationConfig(Section):
         "default",
         description="fednova divides updates by their effective steps; default: the method's own, mostly none",
     )
-    rule: Literal["mean", "median", "trimmed-mean", "krum", "multi-krum", "bulyan"] = Field(
-        "mean", description="how updates are combined; all but mean are robust and weigh clients equally"
+    rule: Literal[
+        "default",
+        "mean",
+        "median",
+        "trimmed-mean",
+        "krum",
+        "multi-krum",
+        "bulyan",
+        "group-median",
+        "group-trimmed-mean",
+    ] = Field(
+        "default",
+        description="how updates are combined; all but mean are robust, and group rules work on masked sums of groups; "
+        "default: group-median under masks from nine clients on, else the method's own, mostly mean",
     )
     # Sites check what the server sends by this range, so that it cannot lift the limit.
     max_share: Annotated[float, Field(gt=0, le=0.9)] = Field(
@@ -139,10 +151,11 @@ class AggregationConfig(Section):
         description="an update in clear that is longer than so many times the round's median is cut to it; 0: never",
     )
     hostile: Annotated[int, Field(ge=0)] = Field(
-        0, description="clients that krum, multi-krum and bulyan assume to be hostile"
+        0,
+        description="clients that krum, multi-krum, bulyan and group rules assume to be hostile; 0 counts as 1 there",
     )
     trim: Annotated[float, Field(ge=0, lt=0.5)] = Field(
-        0.2, description="share of the values that trimmed-mean cuts off at each end"
+        0.2, description="share of the values that trimmed means cut off at each end"
     )
     server_optimiser: Literal["none", "momentum", "adam", "yogi", "adagrad"] = Field(
         "none", description="optimiser that takes the combined update as its gradient"

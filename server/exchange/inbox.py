@@ -100,7 +100,7 @@ class Inbox:
             usable[client] = reply
             run_state.stated = {
                 **run_state.stated,
-                client: claimed(reply.content.values) | run_state.stated.get(client, {}),
+                client: {**claimed(reply.content.values), **run_state.stated.get(client, {})},
             }
         self.excluded = overclaiming(run_state.stated)
         refused |= {client: why for client, why in self.excluded.items() if usable.pop(client, None)}

@@ -63,7 +63,9 @@ def combination_sentences(
                 f"No client of three or more weighs more than {most:g}; what is above goes to the others"
             )
     if (factor := settings.get("aggregation.norm-factor")) and not settings.get("privacy.secure-aggregation"):
-        said.append(f"An update longer than {factor:g} times the round's median one is cut to the median's length")
+        said.append(
+            f"An update longer than {factor:g} times the round's median one is cut to the median's length"
+        )
     said += [NORMALISATIONS[key] for key in [settings.get("aggregation.normalise")] if key in NORMALISATIONS]
     return said + _steps(settings)
 

@@ -46,6 +46,8 @@ class RunState:
         users: under secure summation, how many clients use each tensor that only some have; None as long as nobody
             has counted.
         stated: what each client has said of its numbers of nodes, or committed to.
+        groups: of members whose masked sums are opened one by one; none before they are drawn.
+        opened: over whom such sums were opened, each set of members once.
         letters: sealed records that wait for their recipients, by client.
         nodes: which node answered last under each name; only for messages to people, because after a resumption
             a node has no name until it tells it anew.
@@ -75,6 +77,8 @@ class RunState:
     statistics: Mapping[str, Any] = field(default_factory=dict)
     contributed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     stated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    groups: tuple[tuple[str, ...], ...] = ()
+    opened: tuple[tuple[str, ...], ...] = ()
     letters: Mapping[str, tuple[Letter, ...]] = field(default_factory=dict)
     nodes: Mapping[int, str] = field(default_factory=dict)
     users: Mapping[str, int] | None = None
@@ -144,6 +148,8 @@ class RunState:
             "statistics": dict(self.statistics),
             "contributed": {client: dict(reported) for client, reported in self.contributed.items()},
             "stated": dict(self.stated),
+            "groups": self.groups,
+            "opened": self.opened,
             "letters": [[letter.sender, letter.recipient, letter.kind] for letter in waiting],
             "nodes": {str(node): client for node, client in self.nodes.items()},
             "users": None if self.users is None else dict(self.users),
@@ -207,6 +213,8 @@ class RunState:
             statistics=values["statistics"],
             contributed=values["contributed"],
             stated=values["stated"],
+            groups=tuple(tuple(group) for group in values["groups"]),
+            opened=tuple(tuple(group) for group in values["opened"]),
             letters=_waiting(values["letters"], tensors.section("letters")),
             nodes={int(node): client for node, client in values["nodes"].items()},
             users=values["users"],

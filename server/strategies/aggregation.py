@@ -14,6 +14,7 @@ from fedtag.common.errors import ConfigError
 from fedtag.common.models.parameters import moved_by_steps
 from fedtag.common.numerics.clipping import clipped, l2_norm
 from fedtag.common.numerics.noise import RandomBytes, gaussian
+from fedtag.common.numerics.robust_rules import GROUP_MEDIAN, GROUP_RULES
 from fedtag.common.numerics.shares import capped_shares
 from fedtag.server.protocol.phases import Phase
 from fedtag.server.protocol.state import Aggregate
@@ -76,7 +77,9 @@ class Aggregation:
         units = {client: normalisers.get(client, 0.0) if normalised else 1.0 for client in updates}
         norms = {client: l2_norm(updates[client]) / unit for client, unit in units.items() if unit > 0}
         usual = median(norms.values()) if norms else 0.0
-        cut = {client: norm / usual for client, norm in norms.items() if norm > settings.norm_factor * usual > 0}
+        cut = {
+            client: norm / usual for client, norm in norms.items() if norm > settings.norm_factor * usual > 0
+        }
         kept = {
             client: clipped(update, usual * units[client])[0] if client in cut else update
             for client, update in updates.items()
@@ -117,6 +120,24 @@ class Aggregation:
             ]
             return step, {chosen[0]: 1.0} if chosen else weights
         return step, dict.fromkeys(weights, 1 / len(weights))
+
+    def of_groups(self, means: Updates) -> dict[str, Tensor]:
+        """One update from the mean updates of groups, by `aggregation.rule`.
+
+        The trimmed mean cuts off at each end as many groups as may be hostile, or their share `aggregation.trim` where
+        that is more; of two groups or one there is the mean.
+
+        Args:
+            means: by group.
+        """
+        settings, count = self.config.aggregation, len(means)
+        if count < 3:
+            return weighted_mean(means, dict.fromkeys(means, 1 / count))
+        if settings.rule == GROUP_MEDIAN:
+            return combine_by_rule("median", means, 0, 0.0)
+        cut = min(max(settings.hostile, 1, int(settings.trim * count)), (count - 1) // 2)
+        # Flower rounds share · n down.
+        return combine_by_rule("trimmed-mean", means, 0, (cut + 0.25) / count)
 
     def moved(
         self,
@@ -163,8 +184,10 @@ def check_phases(phases: Iterable[Phase], settings: RunConfig) -> None:
         ConfigError: naming the setting, the phase, and the remedy.
     """
     aggregation, privacy = settings.aggregation, settings.privacy
+    # Such sums are opened whole whatever becomes of steps.
+    rule = "mean" if aggregation.rule in GROUP_RULES else aggregation.rule
     summed = {
-        "aggregation.rule": (aggregation.rule, "mean"),
+        "aggregation.rule": (rule, "mean"),
         "aggregation.normalise": (aggregation.normalise, "none"),
         "privacy.dp.mode": (privacy.dp.mode, "off"),
     }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from jaxtyping import Float64, UInt64
 from numpy.typing import NDArray
 
 from fedtag.common.errors import ProtocolError, QuorumError
@@ -17,6 +19,7 @@ from fedtag.common.secure.agreement import public_bytes
 from fedtag.common.secure.block import Block as Block
 from fedtag.common.secure.canonical import from_hex
 from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.groups import Groups
 from fedtag.common.secure.masks import (
     SECRET_BYTES,
     Slot,
@@ -49,10 +52,10 @@ def open_sum(
     releases: Mapping[str, Any],
     fixed: FixedPoint,
     told: bytes,
-) -> Float64[np.ndarray, " _"]:
+) -> Float64[np.ndarray, " n"]:
     """The sum of what the survivors encoded, and nothing else of it.
 
-    Restores b of every member whose upload arrived and κ of every other one, checks both against what the
+    Restores b of every member whose upload is in the sum and κ of every other one, checks both against what the
     member committed to, and takes their masks off the sum (Bonawitz et al., 2017, section 4, round 4). Memory
     is that of a few vectors beside the uploads.
 
@@ -69,22 +72,94 @@ def open_sum(
         ProtocolError: an upload is from a stranger or has another form than the others, or shares do not give
             the secret that was committed to. Nothing was opened.
     """
-    slot = block.slot(index)
+    length, names = _checked_uploads(block, uploads, fixed), sorted(uploads)
+    masks = _Masks.restored(block, index, names, names, releases, told)
+    return fixed.decode(masks.taken_off(_added(uploads, names, length), names, masks.others, True))
+
+
+def open_groups(
+    block: Block,
+    index: int,
+    uploads: Mapping[str, NDArray[Any]],
+    releases: Mapping[str, Any],
+    fixed: FixedPoint,
+    told: bytes,
+    opened: Groups,
+    groups: Groups,
+    head: int,
+) -> tuple[list[Float64[np.ndarray, " head"]], Float64[np.ndarray, " tail"]]:
+    """The sums of groups in their first coordinates, and one sum over all these groups of the others.
+
+    Args:
+        block, index, uploads, releases, fixed, told: as for `open_sum`.
+        opened: survivors whose uploads are summed, by group, at least one.
+        groups: the partition; in the first coordinates members mask against their own group only.
+        head: how many coordinates these are.
+
+    Raises:
+        QuorumError, ProtocolError: as for `open_sum`.
+    """
     length = _checked_uploads(block, uploads, fixed)
-    survivors = sorted(uploads)
-    dropped = sorted(set(block.members) - set(uploads))
-    secrets = _restored(block, slot, _parsed(block, survivors, dropped, releases))
-    total = np.zeros(length, np.uint64)
-    for name in survivors:
-        total += uploads[name]
-    added = [self_key(secrets[SELF, name], slot, name) for name in survivors]
-    subtracted: list[bytes] = []
-    for name in dropped:
-        private = mask_key(secrets[PAIR, name], slot, name)
-        for peer in survivors:
-            key = pair_key(private, block.members[peer].mask_keys[index], slot, name, peer, told)
+    masks = _Masks.restored(
+        block, index, sorted(uploads), [name for group in opened for name in group], releases, told
+    )
+    sums, tail = [], np.zeros(length - head, np.uint64)
+    for own in opened:
+        group = next(whole for whole in groups if own[0] in whole)
+        inside = [name for name in masks.others if name in group]
+        total = masks.taken_off(_added(uploads, own, length), own, inside, True)
+        outside = [name for name in masks.others if name not in group]
+        tail += masks.taken_off(total[head:], own, outside, False)
+        sums.append(fixed.decode(total[:head]))
+    return sums, fixed.decode(tail)
+
+
+@dataclass(frozen=True)
+class _Masks:
+    """What is known of the masks in a sum: b of those who are in it, the mask keys of the others."""
+
+    block: Block
+    index: int
+    told: bytes
+    alone: Mapping[str, bytes]
+    others: Mapping[str, X25519PrivateKey]
+
+    @classmethod
+    def restored(
+        cls,
+        block: Block,
+        index: int,
+        survivors: list[str],
+        summed: list[str],
+        releases: Mapping[str, Any],
+        told: bytes,
+    ) -> _Masks:
+        slot, others = block.slot(index), sorted(block.members.keys() - set(summed))
+        secrets = _restored(block, slot, _parsed(block, survivors, summed, others, releases))
+        alone = {name: secrets[SELF, name] for name in summed}
+        return cls(
+            block, index, told, alone, {name: mask_key(secrets[PAIR, name], slot, name) for name in others}
+        )
+
+    def taken_off(
+        self, total: UInt64[np.ndarray, " n"], names: Collection[str], absent: Iterable[str], own: bool
+    ) -> UInt64[np.ndarray, " n"]:
+        """Without the masks between those who are in a sum and those who are not; and, if wanted, without their own."""
+        slot = self.block.slot(self.index)
+        added = [self_key(self.alone[name], slot, name) for name in names] if own else []
+        subtracted: list[bytes] = []
+        for name, peer in product(absent, names):
+            public = self.block.members[peer].mask_keys[self.index]
+            key = pair_key(self.others[name], public, slot, name, peer, self.told)
             (added if adds(peer, name) else subtracted).append(key)
-    return fixed.decode(masked(total, added=subtracted, subtracted=added))
+        return masked(total, added=subtracted, subtracted=added)
+
+
+def _added(uploads: Mapping[str, NDArray[Any]], names: Iterable[str], length: int) -> NDArray[np.uint64]:
+    total = np.zeros(length, np.uint64)
+    for name in names:
+        total += uploads[name]
+    return total
 
 
 def _checked_uploads(block: Block, uploads: Mapping[str, Any], fixed: FixedPoint) -> int:
@@ -111,11 +186,13 @@ def _checked_uploads(block: Block, uploads: Mapping[str, Any], fixed: FixedPoint
     return int(form[1][0])
 
 
-def _parsed(block: Block, survivors: list[str], dropped: list[str], releases: Mapping[str, Any]) -> _Released:
+def _parsed(
+    block: Block, survivors: list[str], summed: list[str], others: list[str], releases: Mapping[str, Any]
+) -> _Released:
     ranks = block.plan.ranks
     shares: dict[tuple[str, str], dict[int, bytes]] = {
-        **{(SELF, name): {} for name in survivors},
-        **{(PAIR, name): {} for name in dropped},
+        **{(SELF, name): {} for name in summed},
+        **{(PAIR, name): {} for name in others},
     }
     malformed = {}
     senders = 0
@@ -123,7 +200,7 @@ def _parsed(block: Block, survivors: list[str], dropped: list[str], releases: Ma
         if sender not in releases:
             continue
         try:
-            released = list(_entries(sender, survivors, dropped, releases[sender]))
+            released = list(_entries(sender, summed, others, releases[sender]))
         except ProtocolError as error:
             malformed[sender] = str(error)
             continue
@@ -133,21 +210,21 @@ def _parsed(block: Block, survivors: list[str], dropped: list[str], releases: Ma
     return _Released(shares, malformed, senders)
 
 
-def check_release(sender: str, survivors: list[str], dropped: list[str], release: Any) -> None:
+def check_release(sender: str, summed: list[str], others: list[str], release: Any) -> None:
     """Refuse an answer that has another form than it was asked for; `open_sum` does without it.
 
     Raises:
         ProtocolError: naming the sender.
     """
-    list(_entries(sender, survivors, dropped, release))
+    list(_entries(sender, summed, others, release))
 
 
 def _entries(
-    sender: str, survivors: list[str], dropped: list[str], release: Any
+    sender: str, summed: list[str], others: list[str], release: Any
 ) -> Iterator[tuple[str, str, bytes]]:
     if not isinstance(release, dict) or set(release) != {SELF, PAIR}:
         raise ProtocolError(f"{sender} released no table of self and pair")
-    for kind, owners in ((SELF, survivors), (PAIR, dropped)):
+    for kind, owners in ((SELF, summed), (PAIR, others)):
         table = release[kind]
         if not isinstance(table, dict) or not set(table) <= set(owners):
             raise ProtocolError(f"{sender} released {kind} shares of others than it was asked for")

@@ -9,8 +9,10 @@ from typing import Any
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ProtocolError, QuorumError
 from fedtag.common.logs import Event, fields
+from fedtag.common.numerics.robust_rules import GROUP_RULES, fewest_clients
 from fedtag.common.secure.block import Block
-from fedtag.common.secure.names import UNREAD
+from fedtag.common.secure.groups import drawn_groups
+from fedtag.common.secure.names import DRAW, UNREAD
 from fedtag.common.secure.phases import SHARES
 from fedtag.common.wire.records import Content, Letter, Reply
 from fedtag.server.exchange.phases import Phases
@@ -35,6 +37,9 @@ class KeyBlocks:
         self.run_state = run_state
         self.sums = config.privacy.block_rounds
         self.fewest = max(2, math.ceil(config.exchange.quorum * config.clients))
+        self.rule = config.aggregation.rule
+        self.grouped = self.rule in GROUP_RULES
+        self.needed = fewest_clients(self.rule, config.aggregation.hostile, config.aggregation.trim)
         self.peers = phases.peers
         self.train_nodes: dict[str, int] = {}
         self.letters: dict[str, tuple[Letter, ...]] = {}
@@ -114,7 +119,7 @@ class KeyBlocks:
                 f"{len(asked)} clients can take part in a sum, {self.fewest} must (exchange.quorum of clients): "
                 "start the others, or lower the quorum"
             )
-        plan = Block.planned(self.run_state.run, self.sums, asked)
+        plan = Block.planned(self.run_state.run, self.sums, asked, self._draws(asked))
         asked_nodes = dict.fromkeys(names, DEAL_SHARES)
         request = Content({}, {SHARES: plan.as_json()})
         try:
@@ -141,6 +146,7 @@ class KeyBlocks:
             for letter in reply.content.letters:
                 letters.setdefault(letter.recipient, []).append(letter)
         block = plan.completed(members)
+        self._group(block)
         self.letters = {
             client: tuple(letter for letter in letters.get(client, []) if letter.sender in members)
             for client in members
@@ -154,6 +160,23 @@ class KeyBlocks:
                 fields(Event.SECURE_SUM, round=current.number, clients=2),
             )
         return block
+
+    def _draws(self, asked: Collection[str]) -> dict[str, str]:
+        """What members committed to, where sums are opened by group."""
+        reported = {client: self.peers.reported.get(client, {}).get(DRAW) for client in asked}
+        return {client: str(draw) for client, draw in reported.items()} if self.grouped else {}
+
+    def _group(self, block: Block) -> None:
+        """Draw the groups of the run by what the members of its first block committed to."""
+        if not self.grouped or self.run_state.groups:
+            return
+        if len(block.members) < self.needed:
+            raise QuorumError(
+                f"{len(block.members)} members prepared the first block, aggregation.rule = {self.rule} needs "
+                f"{self.needed}: start the others, or set aggregation.rule = mean"
+            )
+        draws = {client: keys.draw for client, keys in block.members.items()}
+        self.run_state.groups = drawn_groups(block.run, draws)
 
 
 def _unread(reply: Reply, members: Collection[str]) -> frozenset[str]:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ProtocolError, QuorumError, WireError
 from fedtag.common.logs import Event, fields
 from fedtag.common.secure.block import Block
-from fedtag.common.secure.fixed_point import FixedPoint
+from fedtag.common.secure.groups import Groups
 from fedtag.common.secure.names import JOIN
-from fedtag.common.secure.phases import FEWEST_USERS, SIGN, UNMASK, USE
-from fedtag.common.secure.upload import MASKED, VECTOR, Layout, Opened
+from fedtag.common.secure.phases import FEWEST_USERS, USE
+from fedtag.common.secure.upload import Layout, Opened
 from fedtag.common.wire.records import Content, Reply, prefixed
 from fedtag.server.exchange.participation import SCORE
 from fedtag.server.exchange.phases import Phases
@@ -29,20 +26,17 @@ from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.round import Round
 from fedtag.server.state.run_state import RunState
 from fedtag.server.strategies.aggregation import Aggregation, masked_mean
-from fedtag.server.strategies.secure import check_release, open_sum
 from fedtag.server.strategies.use import layout_of, partial_tensors, used_by_enough
 from fedtag.server.sums.key_blocks import KeyBlocks
+from fedtag.server.sums.opening import UPLOAD, Opening, Sums
 from fedtag.server.sums.outcome import Gathered, Outcome, contributed, due_statistics
 
-SIGN_LIST = Phase(SIGN, "clients with a roster sign who survived, so that all are told the same")
-UNMASK_SUM = Phase(UNMASK, "survivors release the shares that take the masks off a sum")
 COUNT_USERS = Phase(
     USE,
     "clients count, under masks and once a run, how many of them have which tensors of their updates",
     gathers="sum",
 )
 EVERYBODY = "all clients together"
-UPLOAD = f"{MASKED}/{VECTOR}"
 
 
 class MaskedSums:
@@ -75,7 +69,7 @@ class MaskedSums:
         self.aggregation = aggregation
         self.config = config
         self.hidden = config.privacy.hide_statistics
-        self.fixed = FixedPoint(config.privacy.scale_bits, config.privacy.limit)
+        self.opening = Opening(phases, run_state, config)
         self.key_blocks = KeyBlocks(phases, run_state, config)
 
     def exchange(self, current: Round, phase: Phase) -> Outcome:
@@ -136,8 +130,11 @@ class MaskedSums:
     def _gathered(self, current: Round, phase: Phase, layout: Layout, due: bool) -> Gathered:
         block, index, online = self.key_blocks.begun(current)
         statistics = due_statistics(self.aggregation, self.run_state, {})
-        weights = self._weights(phase, block, statistics)
-        members = {node: phase for node in online if self.phases.names.get(node) in block.members}
+        grouped = self.key_blocks.grouped and phase.gathers == "step" and not layout.used
+        groups = self.run_state.groups if grouped else ()
+        weights = self._weights(phase, block, statistics, groups)
+        asked = {name for group in groups for name in group} & block.members.keys() or block.members.keys()
+        members = {node: phase for node in online if self.phases.names.get(node) in asked}
         others = [node for node in online if node not in members]
         spectators = dict.fromkeys(others, SCORE) if due and not self.hidden else {}
 
@@ -148,6 +145,7 @@ class MaskedSums:
                 "layout": layout.as_json(),
                 "weights": weights,
                 "gathers": phase.gathers,
+                "groups": [list(group) for group in groups],
             }
             if client in self.key_blocks.joined:
                 return Content({}, {"sum": asked})
@@ -168,8 +166,8 @@ class MaskedSums:
             if reply.phase == phase.name and client in block.members and UPLOAD in reply.content.tensors
         }
         self.key_blocks.welcome(contributions)
-        opened = self._opened(current, block, index, layout, contributions)
-        return Gathered(replies, failures, contributions, weights, opened)
+        sums, opened = self.opening.opened(current, block, index, layout, contributions, weights, groups)
+        return Gathered(replies, failures, contributions, weights, sums, opened)
 
     def _forms(self, phase: Phase) -> dict[str, TensorForm]:
         """The tensors that can be summed, by their names in the model."""
@@ -189,114 +187,98 @@ class MaskedSums:
         local = ("local",) if phase.sums and self.config.evaluation.local else ()
         return layout_of(forms, users, (*paths, *local), len(self.run_state.agreement.classes), True)
 
-    def _weights(self, phase: Phase, block: Block, statistics: Mapping[str, Any]) -> dict[str, float]:
-        """w_i of every member, sum 1; zero for those that cannot train, equal ones where nobody can."""
-        equal = dict.fromkeys(sorted(block.members), 1 / len(block.members))
-        known = {client: self.key_blocks.train_nodes.get(client, 0) for client in block.members}
-        weights = self.aggregation.weights(phase, known, statistics)
-        return {client: weights.get(client, 0.0) for client in equal} if weights else equal
+    def _weights(
+        self, phase: Phase, block: Block, statistics: Mapping[str, Any], groups: Groups
+    ) -> dict[str, float]:
+        """w_i of every member, sum 1; zero for those that cannot train, equal ones where nobody can.
 
-    def _opened(
-        self, current: Round, block: Block, index: int, layout: Layout, contributions: Mapping[str, Reply]
-    ) -> Opened:
-        told = self.phases.told()
-        survivors = sorted(contributions)
-        asked = [node for node, name in self.phases.names.items() if name in contributions]
-        signatures: dict[str, Any] | None = None
-        if self.config.privacy.roster:
-            signed, _ = self.phases.run(
-                current,
-                SIGN_LIST,
-                dict.fromkeys(asked, SIGN_LIST),
-                lambda client: Content({}, {SIGN: {"index": index, "survivors": survivors}}),
-                wanted=block.threshold,
-            )
-            signatures = {client: reply.content.values.get(SIGN) for client, reply in signed.items()}
-        question = {"index": index, "survivors": survivors, "signatures": signatures}
-        released, _ = self.phases.run(
-            current,
-            UNMASK_SUM,
-            dict.fromkeys(asked, UNMASK_SUM),
-            lambda client: Content({}, {UNMASK: question}),
-            wanted=block.threshold,
-        )
-        before = time.monotonic()
-        uploads: dict[str, NDArray[np.uint64]] = {
-            client: reply.content.tensors[UPLOAD].numpy().view(np.uint64)
-            for client, reply in contributions.items()
-        }
-        releases = {client: reply.content.values.get(UNMASK) for client, reply in released.items()}
-        dropped = sorted(block.members.keys() - contributions.keys())
-        for client, release in releases.items():
-            try:
-                check_release(client, survivors, dropped, release)
-            except ProtocolError as error:
-                self.phases.progress.note(
-                    f"round {current.number}, an answer is of no use: {error}",
-                    fields(Event.SECURE_SUM, round=current.number, client=client, error="ProtocolError"),
-                )
-        total = open_sum(block, index, uploads, releases, self.fixed, told)
-        current.seconds["unmask"] = current.seconds.get("unmask", 0.0) + time.monotonic() - before
-        return layout.opened(total)
+        Groups weigh the same, and a member of one counts among its own group.
+        """
+        known = {client: self.key_blocks.train_nodes.get(client, 0) for client in sorted(block.members)}
+        parts = []
+        for group in groups or (tuple(known),):
+            own = {client: known.get(client, 0) for client in group}
+            weights = self.aggregation.weights(phase, own, statistics)
+            # One alone would stand bare in the sum of its group.
+            parts += [weights] if len(weights) > 1 or not groups else []
+        parts = [weights for weights in parts if weights]
+        if not parts:
+            return dict.fromkeys(known, 1 / len(known))
+        merged = {client: weight / len(parts) for weights in parts for client, weight in weights.items()}
+        return {client: merged.get(client, 0.0) for client in known}
 
     def _outcome(
         self, current: Round, phase: Phase, forms: Mapping[str, TensorForm], gathered: Gathered
     ) -> Outcome:
         replies, contributions = gathered.replies, gathered.contributions
-        opened, weights = gathered.opened, gathered.weights
         for client, reply in replies.items():
             self.key_blocks.note_sizes(client, reply.content.values)
         absent = {client: why for client, why in self.key_blocks.absent.items() if client not in replies}
         failures = {**absent, **gathered.failures}
+        usable = {
+            names: one for names, one in gathered.sums.items() if self._usable(current, names, one, gathered)
+        }
+        reported = replies
+        if self.hidden:
+            apart = all(one is not gathered.opened for one in gathered.sums.values())
+            told = not apart or self._usable(current, tuple(sorted(contributions)), gathered.opened, gathered)
+            reported = {EVERYBODY: self._together(current, phase, gathered.opened)} if told and usable else {}
+        if not usable:
+            return Outcome(replies, failures, reported=reported)
+        summed = {name: contributions[name] for names in usable for name in names}
+        statistics = due_statistics(self.aggregation, self.run_state, summed)
+        step, shares = self._step(forms, usable, gathered.weights)
+        train_nodes = {client: self.key_blocks.train_nodes.get(client, 0) for client in summed}
+        scaling, declared = self.aggregation.similarity_scale, self.phases.inbox.declared
+        rows = contributed(summed, train_nodes, statistics, scaling, declared)
+        return Outcome(replies, failures, step, shares, reported, rows)
+
+    def _usable(self, current: Round, names: tuple[str, ...], opened: Opened, gathered: Gathered) -> bool:
+        """Whether a sum is what its clients can come to; where it is not, they are named."""
+        assert self.run_state.agreement is not None
+        most = math.fsum(gathered.weights[client] for client in names)
         try:
-            assert self.run_state.agreement is not None
-            classes = len(self.run_state.agreement.classes)
-            most = math.fsum(weights[client] for client in contributions)
-            check_sum(opened, most, classes, len(contributions))
+            check_sum(opened, most, len(self.run_state.agreement.classes), len(names))
         except WireError as error:
-            names = ", ".join(sorted(contributions))
             self.phases.progress.note(
-                f"round {current.number}, the sum of {names} is not used, since one of them did not keep to "
+                f"round {current.number}, the sum of {', '.join(names)} is not used, since one of them did not keep to "
                 f"the protocol: {error}",
                 fields(Event.SECURE_SUM, round=current.number, error="WireError"),
             )
-            return Outcome(replies, failures, reported={} if self.hidden else replies)
-        statistics = due_statistics(self.aggregation, self.run_state, contributions)
-        step, shares = self._step(forms, opened, weights, contributions)
-        reported = replies
-        if self.hidden:
-            values: dict[str, Any] = {"sizes": dict(opened.sizes)}
-            if opened.loss is not None:
-                values["training"] = {"loss": opened.loss}
-            content = Content(prefixed("scores", opened.scores), values)
-            reported = {
-                EVERYBODY: Reply(
-                    self.run_state.run, self.run_state.step, current.number, phase.name, EVERYBODY, content
-                )
-            }
-        train_nodes = {client: self.key_blocks.train_nodes.get(client, 0) for client in contributions}
-        scaling, declared = self.aggregation.similarity_scale, self.phases.inbox.declared
-        rows = contributed(contributions, train_nodes, statistics, scaling, declared)
-        return Outcome(replies, failures, step, shares, reported, rows)
+            return False
+        return True
+
+    def _together(self, current: Round, phase: Phase, opened: Opened) -> Reply:
+        """What all clients together tell of counts, losses and scores."""
+        values: dict[str, Any] = {"sizes": dict(opened.sizes)}
+        if opened.loss is not None:
+            values["training"] = {"loss": opened.loss}
+        content = Content(prefixed("scores", opened.scores), values)
+        return Reply(self.run_state.run, self.run_state.step, current.number, phase.name, EVERYBODY, content)
 
     def _step(
-        self,
-        forms: Mapping[str, TensorForm],
-        opened: Opened,
-        weights: Mapping[str, float],
-        contributions: Mapping[str, Reply],
+        self, forms: Mapping[str, TensorForm], sums: Sums, weights: Mapping[str, float]
     ) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
-        if not opened.update:
+        """One update from the sums, and the weights that single clients have in it."""
+        means = {names: mean for names, one in sums.items() if (mean := self._mean(one))}
+        if not means:
             return {}, {}
-        if self.config.privacy.dp.mode == "distributed":
-            mean = {name: value / self.config.clients for name, value in opened.update.items()}
-        else:
-            fednova = self.config.aggregation.normalise == "fednova"
-            enough = used_by_enough(opened)
-            mean = masked_mean(enough, opened.weight, opened.steps, fednova, opened.shares)
-        if not mean:
-            return {}, {}
+        grouped = len(means) > 1
+        named = {",".join(names): mean for names, mean in means.items()}
+        mean = self.aggregation.of_groups(named) if grouped else next(iter(named.values()))
         step = {name: value.to(forms[name].dtype) for name, value in mean.items()}
-        kept = {client: weights[client] for client in contributions if weights[client]}
-        total = sum(kept.values())
-        return step, {client: weight / total for client, weight in sorted(kept.items())}
+        shares: dict[str, float] = {}
+        for names in means:
+            kept = {client: weights[client] for client in names if weights[client]}
+            total = sum(kept.values()) * (len(means) if grouped else 1)
+            shares |= {client: weight / total for client, weight in kept.items()}
+        return step, dict(sorted(shares.items()))
+
+    def _mean(self, opened: Opened) -> Mapping[str, torch.Tensor]:
+        """The mean update behind a sum; nothing where there is none."""
+        if not opened.update:
+            return {}
+        if self.config.privacy.dp.mode == "distributed":
+            return {name: value / self.config.clients for name, value in opened.update.items()}
+        fednova = self.config.aggregation.normalise == "fednova"
+        return masked_mean(used_by_enough(opened), opened.weight, opened.steps, fednova, opened.shares)

@@ -52,13 +52,15 @@ class Gathered:
         failures: reasons, by client.
         contributions: the replies of those who are in the sum.
         weights: of all members of the block.
-        opened: the sum.
+        sums: by group, or the one over all, by those who are in it.
+        opened: what all together say of statistics.
     """
 
     replies: Mapping[str, Reply]
     failures: Mapping[str, str]
     contributions: Mapping[str, Reply]
     weights: Mapping[str, float]
+    sums: Mapping[tuple[str, ...], Opened]
     opened: Opened
 
 

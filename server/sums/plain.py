@@ -32,7 +32,9 @@ class PlainSums:
             return Outcome(replies, failures, reported=replies)
         before = time.monotonic()
         contributions = {client: reply for client, reply in replies.items() if reply.phase == phase.name}
-        updates = {client: reply.content.section("update") for client, reply in contributions.items()}
+        updates: Updates = {
+            client: reply.content.section("update") for client, reply in contributions.items()
+        }
         train_nodes = {
             client: contributions[client].content.values["sizes"]["train_nodes"] for client in updates
         }

@@ -25,7 +25,11 @@ from fedtag.server.strategies.secure import open_sum
 if TYPE_CHECKING:
     from tests.tiny import Answer, Tiny
 
-PINNED: dict[str, object] = {"privacy.secure-aggregation": True, "privacy.roster": True}
+PINNED: dict[str, object] = {
+    "privacy.secure-aggregation": True,
+    "privacy.roster": True,
+    "aggregation.rule": "mean",
+}
 ONCE: dict[str, object] = {"method": "fedavg", "rounds": 1, "exchange.retries": 0}
 LONG: dict[str, object] = {"train.epochs": 20, "train.optimizer": "sgd"}
 VICTIM, FOUR, TEN = "site-0", 4, 10
@@ -92,7 +96,7 @@ def first_sum(tiny: Tiny, clients: int, lie: Lie, answer: Answer | None = None, 
         raise QuorumError("the server has seen enough")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedtag.server.sums.masked.open_sum", kept)
+        patch.setattr("fedtag.server.sums.opening.open_sum", kept)
         # A lying server takes whatever it asked for.
         patch.setattr("fedtag.server.exchange.inbox.check_content", lambda *arguments, **named: None)
         run = tiny({**PINNED, **ONCE, **settings}, clients, rosters=True, tell=tell, answer=answer)

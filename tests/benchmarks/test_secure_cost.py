@@ -76,7 +76,7 @@ def test_a_sum_of_a_million_parameters_over_ten_clients(tmp_path: Path) -> None:
         uploads = {
             name: clock.timed("mask", members[name].mask, index, vector, weights, TOLD) for name in survivors
         }
-        request = {"index": index, "survivors": survivors, "signatures": None}
+        request = {"opened": [], "index": index, "survivors": survivors, "signatures": None}
         releases = {name: clock.timed("release", members[name].release, request) for name in survivors}
         total = clock.timed(
             f"open, {dropped} dropped", open_sum, block, index, uploads, releases, FIXED, TOLD

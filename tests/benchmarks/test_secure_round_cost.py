@@ -184,7 +184,7 @@ def federated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Federated]:
         directory = RunDirectory(place / name / "run")
         grid = InProcessGrid(sessions, seen.note)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("fedtag.server.sums.masked.open_sum", seen.opened)
+            patch.setattr("fedtag.server.sums.opening.open_sum", seen.opened)
             patch.setattr("fedtag.server.run.conclusion.write_report", lambda runs, out: None)
             Rounds(grid, config, directory, LineProgress()).run()
         seen.clients = [session.cpu for session in sessions]

@@ -103,7 +103,7 @@ class Federation:
 
     def release(self, block: Block, index: int, survivors: Collection[str]) -> dict[str, Any]:
         """The answers of all survivors to one list."""
-        listed = {"index": index, "survivors": sorted(survivors)}
+        listed = {"opened": [], "index": index, "survivors": sorted(survivors)}
         signatures = {name: self.member(name).sign(listed) for name in survivors} if self.pinned else None
         request = crossed({**listed, "signatures": signatures})
         answers = {name: crossed(self.member(name).release(request)) for name in survivors}
@@ -193,7 +193,7 @@ def test_every_dropout_pattern(federation: Callable[..., Federation], count: int
             for name in survivors:
                 with pytest.raises(ProtocolError, match="survivors are too few"):
                     sites.member(name).release(
-                        {"index": index, "survivors": list(survivors), "signatures": None}
+                        {"opened": [], "index": index, "survivors": list(survivors), "signatures": None}
                     )
             with pytest.raises(QuorumError, match="masked uploads arrived"):
                 open_sum(block, index, uploads, {}, FIXED, TOLD)
@@ -234,7 +234,7 @@ def test_five_hundred_patterns_of_up_to_twenty_sites(disk: Path) -> None:
                     open_sum(block, index, uploads, {}, FIXED, TOLD)
                 continue
             helpers = generator.choice(survivors, answering, replace=False).tolist()
-            request = {"index": index, "survivors": survivors, "signatures": None}
+            request = {"opened": [], "index": index, "survivors": survivors, "signatures": None}
             answers = {name: sites.member(name).release(request) for name in helpers}
             assert nobody_is_open(block, [answers])
             if answering >= needed:
@@ -338,11 +338,12 @@ def test_two_lists_of_survivors_open_nobody(
         signatures: dict[str, str] | None = None
         if pinned:
             signatures = {
-                name: sites.member(name).sign({"index": index, "survivors": lists[name]}) for name in everyone
+                name: sites.member(name).sign({"opened": [], "index": index, "survivors": lists[name]})
+                for name in everyone
             }
         answers: dict[str, Any] = {}
         for name in everyone:
-            request = {"index": index, "survivors": lists[name], "signatures": signatures}
+            request = {"opened": [], "index": index, "survivors": lists[name], "signatures": signatures}
             agreeing = sum(lists[peer] == lists[name] for peer in everyone)
             if pinned and agreeing < block.threshold:
                 with pytest.raises(ProtocolError, match="survivors signed what"):
@@ -392,7 +393,7 @@ def test_other_members_for_other_sites_open_nothing_with_a_roster(
     for place, name in enumerate(sites.names):
         members = less if place < 3 else block.members
         sites.member(name).mask(0, np.ones(4), dict.fromkeys(members, 1 / len(members)), TOLD)
-    listed = {"index": 0, "survivors": survivors}
+    listed = {"opened": [], "index": 0, "survivors": survivors}
     signatures = {name: sites.member(name).sign(listed) for name in survivors}
     for name in survivors:
         with pytest.raises(
@@ -410,7 +411,7 @@ def test_other_weights_for_other_sites_open_nothing_with_a_roster(
     for place, name in enumerate(sites.names):
         weights, told = (even, TOLD) if place < 2 else (uneven, bytes(31) + b"1")
         sites.member(name).mask(0, np.ones(4), weights, told)
-    listed = {"index": 0, "survivors": list(block.members)}
+    listed = {"opened": [], "index": 0, "survivors": list(block.members)}
     signatures = {name: sites.member(name).sign(listed) for name in sites.names}
     for name in sites.names:
         with pytest.raises(ProtocolError, match="2 survivors signed"):
@@ -426,7 +427,7 @@ def test_requests_that_isolate_a_site_are_refused(federation: Callable[..., Fede
         sites.member(victim).mask(0, np.ones(4), alone, TOLD)
     sites.member(victim).mask(1, np.ones(4), dict.fromkeys(sites.names, 1 / 6), TOLD)
     with pytest.raises(ProtocolError, match="1 survivors are too few to open a sum, 5 are needed"):
-        sites.member(victim).release({"index": 1, "survivors": [victim], "signatures": None})
+        sites.member(victim).release({"opened": [], "index": 1, "survivors": [victim], "signatures": None})
     with pytest.raises(ProtocolError, match="was masked or passed over before"):
         sites.member(victim).mask(1, np.zeros(4), dict.fromkeys(sites.names, 1 / 6), TOLD)
 
@@ -493,7 +494,7 @@ def test_every_breach_is_an_error_of_ours(federation: Callable[..., Federation])
         [],
         {},
         {"block": 1},
-        {"index": None, "survivors": None, "signatures": None},
+        {"opened": [], "index": None, "survivors": None, "signatures": None},
         "text",
         3,
     ):

@@ -8,13 +8,14 @@ from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.stages import teaching_rounds
 from fedtag.common.methods.records import Record
 from fedtag.common.methods.spec import Exclusion, MethodSpec, Traits
+from fedtag.common.numerics.robust_rules import GROUP_RULES
 from fedtag.common.settings.registry import INTERFACE
 from fedtag.common.settings.run_settings import RunSettings
 
 
 def _quotients(settings: RunSettings) -> str:
     aggregation = settings.aggregation
-    plain = aggregation.rule == "mean" and aggregation.normalise == "none"
+    plain = aggregation.rule in ("mean", *GROUP_RULES) and aggregation.normalise == "none"
     if plain and aggregation.weights in ("samples", "uniform"):
         return ""
     return (

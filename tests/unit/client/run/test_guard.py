@@ -122,7 +122,13 @@ class Room:
 
     def request(self, block: Block, layout: Layout = LAYOUT, index: int = 0) -> dict[str, Any]:
         weights = WEIGHTS if self.config.aggregation.weights == "samples" else dict.fromkeys(NAMES, 1 / 3)
-        asked = {"index": index, "layout": layout.as_json(), "weights": weights, "gathers": "step"}
+        asked = {
+            "index": index,
+            "layout": layout.as_json(),
+            "weights": weights,
+            "gathers": "step",
+            "groups": [],
+        }
         return {**asked, "join": block.as_json()}
 
     def upload(
@@ -137,7 +143,7 @@ class Room:
             name: self.upload(name, self.request(block, layout), letters[name], content)
             for name, content in contents.items()
         }
-        survivors = {"index": 0, "survivors": sorted(uploads)}
+        survivors = {"opened": [], "index": 0, "survivors": sorted(uploads)}
         releases = {
             name: self.ask(name, UNMASK, {**survivors, "signatures": None}).values[UNMASK] for name in uploads
         }
@@ -323,9 +329,13 @@ def test_letters_that_cannot_be_read_are_reported(room: Callable[..., Room]) -> 
 
 
 REQUESTS: dict[str, tuple[Callable[[dict[str, Any]], Any], type[Exception], str]] = {
-    "no table": (lambda told: "x", ProtocolError, "has index, layout, weights and gathers"),
-    "empty": (lambda told: {}, ProtocolError, "has index, layout, weights and gathers"),
-    "surplus": (lambda told: {**told, "more": 1}, ProtocolError, "has index, layout, weights and gathers"),
+    "no table": (lambda told: "x", ProtocolError, "has index, layout, weights, gathers and groups"),
+    "empty": (lambda told: {}, ProtocolError, "has index, layout, weights, gathers and groups"),
+    "surplus": (
+        lambda told: {**told, "more": 1},
+        ProtocolError,
+        "has index, layout, weights, gathers and groups",
+    ),
     "no layout": (lambda told: {**told, "layout": None}, WireError, "is malformed"),
     "no weights": (lambda told: {**told, "weights": None}, ProtocolError, "must be a table by member"),
     "weights without it": (

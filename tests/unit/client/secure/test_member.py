@@ -156,7 +156,7 @@ def test_letters_that_are_not_right_count_as_none(sites: Sites) -> None:
         sites[name].join(block.as_json(), sites.for_site(name))
     for name in sites.names:
         sites[name].mask(0, VECTOR, EVEN, TOLD)
-    release = {"index": 0, "survivors": ["a", "b", "c"], "signatures": None}
+    release = {"opened": [], "index": 0, "survivors": ["a", "b", "c"], "signatures": None}
     assert set(sites["a"].release(release)["self"]) == {"a"}
     assert sites["a"].release(release)["pair"] == {}
     assert set(sites["b"].release(release)["self"]) == {"a", "b", "c"}
@@ -223,7 +223,7 @@ def ready(sites: Sites) -> Sites:
 
 
 def request(survivors: Any, index: Any = 1, **more: Any) -> dict[str, Any]:
-    return {"index": index, "survivors": survivors, **more}
+    return {"opened": [], "index": index, "survivors": survivors, **more}
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_nothing_is_released_before_the_sum_is_masked(sites: Sites) -> None:
     sites.joined(2)
     with pytest.raises(ProtocolError, match="a masked sum -1 last"):
         sites["a"].release(request(["a", "b", "c"], 0, signatures=None))
-    with pytest.raises(ProtocolError, match="a request to release has index, signatures, survivors"):
+    with pytest.raises(ProtocolError, match="a request to release has index, opened, signatures, survivors"):
         sites["a"].release(request(["a", "b", "c"], 0))
 
 

@@ -23,7 +23,7 @@ def open_round(sites: Sites, index: int, survivors: list[str], occasion: str) ->
     for name in "abcd":
         sites[name].mask(index, VECTOR, EVEN, TOLD, occasion)
     for name in survivors:
-        sites[name].release({"index": index, "survivors": survivors, "signatures": None})
+        sites[name].release({"opened": [], "index": index, "survivors": survivors, "signatures": None})
 
 
 def test_the_same_round_is_opened_over_the_same_members_only(sites: Sites) -> None:

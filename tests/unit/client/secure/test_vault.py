@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def test_holdings_come_back_as_they_were(sites: Sites) -> None:
     sites.joined(2)
     sites["a"].mask(0, np.zeros(3), dict.fromkeys("abcd", 0.25), bytes(32))
-    sites["a"].sign({"index": 0, "survivors": ["a", "b", "c"]})
+    sites["a"].sign({"opened": [], "index": 0, "survivors": ["a", "b", "c"]})
     vault = Vault(sites.folder / "a" / "secure" / "run-1", "a")
     held = vault.load()
     assert held is not None

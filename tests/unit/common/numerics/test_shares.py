@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ def test_no_share_is_above_the_largest_and_none_is_lost(counts: list[int], most:
     assert sum(capped.values()) == pytest.approx(1)
     assert [name for name in capped if capped[name] > 0] == [name for name in shares if shares[name] > 0]
     order = sorted(shares, key=lambda name: shares[name])
-    assert all(capped[a] <= capped[b] + 1e-12 for a, b in zip(order, order[1:], strict=False))
+    assert all(capped[a] <= capped[b] + 1e-12 for a, b in itertools.pairwise(order))
     if max(shares.values()) <= bound:
         assert capped == shares
 

@@ -39,7 +39,7 @@ def block(plan: Plan) -> Block:
 
 
 def published() -> dict[str, Any]:
-    return {"mask_keys": [KEY, KEY], "commitments": [DIGEST, DIGEST]}
+    return {"mask_keys": [KEY, KEY], "commitments": [DIGEST, DIGEST], "draw": ""}
 
 
 def crossed(value: Any) -> Any:
@@ -71,7 +71,7 @@ def test_those_who_answered_keep_the_ranks_of_the_asked(plan: Plan) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.pop("sums"), "a request to set up has block, members, sums"),
+        (lambda t: t.pop("sums"), "a request to set up has block, draws, members, sums"),
         (lambda t: t.update(more=1), "a request to set up has"),
         (lambda t: t.update(block="zz" * 16), "the identifier of a block must be 32"),
         (lambda t: t.update(block=7), "the identifier of a block must be 32"),
@@ -112,7 +112,7 @@ def test_a_hostile_request_to_set_up_is_refused(
             "the mask keys of a must be a list of 2, one a sum",
         ),
         (lambda t: t["members"]["a"].update(commitments={}), "the commitments of a must be a list of 2"),
-        (lambda t: t["members"]["a"].pop("commitments"), "a must publish mask_keys and commitments"),
+        (lambda t: t["members"]["a"].pop("commitments"), "a must publish mask_keys, commitments and draw"),
         (lambda t: t["members"].update(a=3), "the keys of a must be a table"),
     ],
 )

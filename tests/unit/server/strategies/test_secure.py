@@ -69,7 +69,9 @@ def transcript(count: int, absent: int = 0, seed: int = 0) -> Transcript:
     secrets = {name: (generator.bytes(16), generator.bytes(16)) for name in names[absent:]}
     slot = plan.completed(
         {
-            name: plan.accepted(name, {"mask_keys": ["09" + "00" * 31], "commitments": ["00" * 32]})
+            name: plan.accepted(
+                name, {"mask_keys": ["09" + "00" * 31], "commitments": ["00" * 32], "draw": ""}
+            )
             for name in secrets
         }
     ).slot(0)
@@ -80,6 +82,7 @@ def transcript(count: int, absent: int = 0, seed: int = 0) -> Transcript:
                 name,
                 {
                     "mask_keys": [public_bytes(private[name]).hex()],
+                    "draw": "",
                     "commitments": [commitment(pair[1], slot, name).hex()],
                 },
             )

@@ -31,7 +31,7 @@ def finished_run(path: Path, client: str, chosen: bool = True) -> RunDirectory:
             2,
             0,
             test_ece=0.0375,
-            selection=0.8,
+            selection=0.8 if chosen else None,
             val_spread=0.02,
         )
     )
