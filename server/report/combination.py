@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fedtag.common.config.combinations import ROBUST_RULES
 from fedtag.common.methods.spec import MethodSpec
+from fedtag.common.wording.masked_sums import SPOILABLE, spoilable
 
 WEIGHTS = {
     "samples": "A client's weight is its share of the training nodes (samples)",
@@ -27,6 +29,15 @@ RULES = {
     ),
     "krum": "The update nearest to its neighbours is taken, assuming {hostile} hostile (krum)",
     "multi-krum": "The updates nearest to their neighbours are averaged, assuming {hostile} hostile (multi-krum)",
+    "group-median": (
+        "Masked sums of groups of at least three clients, which all drew together, are opened one by one, and the median "
+        "of every coordinate over groups is taken, assuming {groups} with a hostile client (group-median)"
+    ),
+    "group-trimmed-mean": (
+        "Masked sums of groups of at least three clients, which all drew together, are opened one by one; of every "
+        "coordinate the {groups} highest and lowest groups, or {trim:.0%} of them, are cut off before the mean "
+        "(group-trimmed-mean)"
+    ),
     "bulyan": "Updates are chosen by Krum and averaged around their median, assuming {hostile} hostile (bulyan)",
 }
 NORMALISATIONS = {
@@ -53,8 +64,8 @@ def combination_sentences(
     said = []
     if rule in RULES:
         trim, hostile = settings.get("aggregation.trim", 0.0), settings.get("aggregation.hostile", 0)
-        said.append(RULES[rule].format(trim=trim, hostile=hostile))
-    elif weights in WEIGHTS:
+        said.append(RULES[rule].format(trim=trim, hostile=hostile, groups=max(hostile, 1)))
+    if rule not in ROBUST_RULES and weights in WEIGHTS:
         said.append(WEIGHTS[weights])
         if weights == "distribution-aware":
             said.append(STATISTICS["previous" if lag else settings.get("aggregation.statistics", "current")])
@@ -67,6 +78,8 @@ def combination_sentences(
             f"An update longer than {factor:g} times the round's median one is cut to the median's length"
         )
     said += [NORMALISATIONS[key] for key in [settings.get("aggregation.normalise")] if key in NORMALISATIONS]
+    if spoilable(settings):
+        said.append(SPOILABLE)
     return said + _steps(settings)
 
 

@@ -118,6 +118,9 @@ The model reads node features{% if encoder %} made by the encoder `{{ encoder|co
 
 - The scores hold for nodes like those of the clients above; an institution whose texts or links differ has to measure its own.
 - A model remembers part of what it was trained on. {% if guarantee %}What differential privacy says of that, and what it leaves out, is stated under Privacy{% elif private %}Noise is added to what it is made of; what that guarantees is computed when the run has finished{% elif totals|selectattr("protected", "equalto", "noised")|list %}Only what the table above marks as noised was protected by noise; the rest carries no differential privacy guarantee{% else %}Nothing in the table above was noised, so it carries no differential privacy guarantee; encryption protects records on their way only{% endif %}.
+{% if spoilable %}
+- {{ spoilable }}.
+{% endif %}
 - Predictions support a person's decision and do not replace it.
 {% if versions %}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from fedtag.common.config import flatten
 from fedtag.common.wording.guarantee import guarantee_sentences
+from fedtag.common.wording.masked_sums import SPOILABLE, spoilable
 from fedtag.common.wording.scoring import SCORING
 from fedtag.server.tracking.audit_section import audit_section
 from fedtag.server.tracking.card_template import TEMPLATE
@@ -77,6 +78,7 @@ def model_card(run: RunDirectory) -> str:
             client_rows=rows_at(clients, chosen),
             totals=disclosure_totals(run.read_disclosures()),
             private=private,
+            spoilable=SPOILABLE if spoilable(flatten(config)) else None,
             guarantee=guarantee_sentences(summary.privacy) if summary and summary.privacy else [],
             audit=audit_section(audit) if audit is not None else None,
             versions=sorted(summary.versions.items()) if summary else [],
