@@ -31,6 +31,7 @@ from fedtag.client.evidence.verification import (
     pack_violations,
 )
 from fedtag.client.site.whole_file import write_whole
+from fedtag.common.wording.visible import visible, visible_value
 
 PER_PAGE = 1500
 
@@ -114,6 +115,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=visible_value,
     )
     environment.filters |= {"literal": _literal, "csp_hash": _csp_hash, "percent": _percent}
     environment.filters |= {"share": shown, "weight": shown_weight}
@@ -143,12 +145,8 @@ def _elsewhere(
 
 
 def _literal(text: str) -> Markup:
-    """Escape a text so that an HTML parser gives back its exact characters.
-
-    A parser turns a bare carriage return into a line feed, so that it goes as a reference. HTML has no
-    form at all for NUL, which is shown by its symbol.
-    """
-    return Markup(str(escape(text)).replace("\r", "&#13;").replace("\0", "\u2400"))
+    """Escape a text so that an HTML parser gives back what can be seen of it."""
+    return Markup(escape(visible(text)))
 
 
 def _csp_hash(source: str) -> str:
