@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from fedtag.client.run.refusal import reason, signed
+from fedtag.client.run.refusal import HIDDEN, reason, signed
 from fedtag.common.errors import DataError, ProtocolError, RunError, VersionError
 
 
@@ -20,9 +20,8 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (DataError("row 3: patient 17"), "DataError; the site's own log says more"),
         (ProtocolError("plan a new one"), "ProtocolError: plan a new one"),
         (
-            ProtocolError("'/srv/x y/keys' has no update/w; see https://a.example/b, ~/keys and /data"),
-            "ProtocolError: 'a path at this site y/keys' has no update/w; see https://a.example/b, "
-            "a path at this site and a path at this site",
+            ProtocolError("'/srv/keys' has no update/w; see https://a.example/b, ~/keys and /data"),
+            f"ProtocolError: '{HIDDEN}' has no update/w; see https://a.example/b, {HIDDEN} and {HIDDEN}",
         ),
         (ProtocolError("a\x1b[2Jb" + "c" * 1000), "ProtocolError: a\ufffd[2Jb" + "c" * 479),
         (VersionError("install the same"), "VersionError: install the same"),
