@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from fedtag.client.evidence.between import NAMED, Between
 from fedtag.client.evidence.faithfulness_view import faithfulness_view
@@ -145,8 +145,12 @@ def _elsewhere(
 
 
 def _literal(text: str) -> Markup:
-    """Escape a text so that an HTML parser gives back what can be seen of it."""
-    return Markup(escape(visible(text)))
+    """Escape a text so that an HTML parser gives back its exact characters, those replaced that `visible` replaces.
+
+    A parser turns a bare carriage return, which does nothing on a page, into a line feed, so that it goes as a
+    reference.
+    """
+    return Markup("&#13;").join(visible(part) for part in text.split("\r"))
 
 
 def _csp_hash(source: str) -> str:

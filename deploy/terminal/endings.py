@@ -32,7 +32,8 @@ def exit_codes(context: click.Context) -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        error.message = visible(error.message)
+        # It quotes arguments, which may be names of files that a shell has put in; its attribute is final.
+        vars(error)["message"] = visible(error.message)
         raise
     except (click.exceptions.Exit, click.Abort, BrokenPipeError):
         raise
