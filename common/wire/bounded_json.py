@@ -47,14 +47,23 @@ def parsed(text: str, what: str) -> Any:
     Raises:
         WireError: it is too long, deep, or rich in values, has a table with a key twice, or is not finite JSON.
     """
+    value = read(text, what)
+    _check_values([value], what)
+    return value
+
+
+def read(text: str, what: str) -> Any:
+    """The same where whoever calls checks texts and numbers for what they may be.
+
+    Raises:
+        WireError: see `parsed`; numbers may be infinite or large, and texts long or half.
+    """
     check_size(text, what)
     _check_form(text, what)
     try:
-        value = json.loads(text, parse_constant=_refused, object_pairs_hook=_table)
+        return json.loads(text, parse_constant=_refused, object_pairs_hook=_table)
     except (ValueError, RecursionError) as error:
         raise WireError(f"{what} is not JSON: {error}") from None
-    _check_values([value], what)
-    return value
 
 
 def _check_form(text: str, what: str) -> None:

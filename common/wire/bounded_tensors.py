@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from fedtag.common.errors import WireError
-from fedtag.common.wire.bounded_json import parsed
+from fedtag.common.wire.bounded_json import read
 from fedtag.common.wire.limits import (
     DTYPES,
     LARGEST_INTEGER,
@@ -41,7 +41,7 @@ def check_tensors(blob: bytes) -> None:
     if head.count(b"{") - 1 > MAX_TENSORS:
         raise WireError(f"more than {MAX_TENSORS} tensors in one record")
     try:
-        table = parsed(head.decode("ascii"), TABLE)
+        table = read(head.decode("ascii"), TABLE)
     except UnicodeDecodeError:
         raise WireError("the tensors are not readable safetensors: their table is not ASCII") from None
     if not isinstance(table, dict):

@@ -257,7 +257,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
         lambda instruction, reply: Message(RecordDict(), reply_to=instruction),
         "without a 'header'",
     ),
-    "blob": (blob_of({"a": {"dtype": "F32", "shape": [0, 2**63], "data_offsets": [0, 0]}}), "64 bits"),
+    "blob": (blob_of({"a": {"dtype": "F32", "shape": [0, 2**63], "data_offsets": [0, 0]}}), "beyond what"),
     "letter": (
         edited(
             lambda reply: replace(
