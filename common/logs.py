@@ -25,9 +25,11 @@ from typing import Any
 from fedtag.common import errors
 from fedtag.common.errors import ConfigError
 from fedtag.common.wire.names import CLIENT_NAME
+from fedtag.common.wording.visible import visible
 
 VARIABLE = "FEDTAG_LOG"
 LOGGER = logging.getLogger("fedtag")
+LOGGER.addFilter(lambda record: _seen(record))
 EVENTS = logging.getLogger("fedtag.events")
 """What only JSON tells; people have it on the terminal or from `fedtag status`."""
 EVENTS.setLevel(logging.CRITICAL + 1)
@@ -220,6 +222,15 @@ def _place(path: str, line: int, function: str) -> str:
     """File, line and function; parts that are no ordinary names are left out."""
     parts = [part if _FILE.fullmatch(part) else "?" for part in PurePath(path).parts[-3:] if part != "/"]
     return f"{'/'.join(parts)}:{line}:{function if _FUNCTION.fullmatch(function) else '?'}"
+
+
+def _seen(record: logging.LogRecord) -> bool:
+    """Leave every handler what can be seen of a record; further lines are set in, so that none forges a record."""
+    if not isinstance(record, PrivateRecord):
+        record.msg, record.args = visible(record.getMessage()).replace("\n", "\n  "), None
+        if record.exc_info and not record.exc_text:
+            record.exc_text = visible(logging.Formatter().formatException(record.exc_info))
+    return True
 
 
 def start_log(text_format: str | None = None) -> None:

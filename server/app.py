@@ -30,7 +30,8 @@ def main(grid: Grid, context: Context) -> None:
     settings, release = app_settings(context.run_config)
     config = RunConfig.from_flat(settings)
     home = Path(os.environ.get("FEDTAG_HOME") or Path.home() / ".fedtag")
-    path = Path(config.out) if config.out else home / "runs" / f"{config.method}-{context.run_id}"
+    place = os.environ.get("FEDTAG_RUN") or config.out
+    path = Path(place) if place else home / "runs" / f"{config.method}-{context.run_id}"
     LOGGER.info("results go to %s", path)
     progress = LineProgress()
     if release != installed_release():

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from fedtag.client.evidence.between import NAMED, Between
 from fedtag.client.evidence.faithfulness_view import faithfulness_view
@@ -31,6 +31,7 @@ from fedtag.client.evidence.verification import (
     pack_violations,
 )
 from fedtag.client.site.whole_file import write_whole
+from fedtag.common.wording.visible import visible, visible_value
 
 PER_PAGE = 1500
 
@@ -114,6 +115,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=visible_value,
     )
     environment.filters |= {"literal": _literal, "csp_hash": _csp_hash, "percent": _percent}
     environment.filters |= {"share": shown, "weight": shown_weight}
@@ -143,12 +145,12 @@ def _elsewhere(
 
 
 def _literal(text: str) -> Markup:
-    """Escape a text so that an HTML parser gives back its exact characters.
+    """Escape a text so that an HTML parser gives back its exact characters, those replaced that `visible` replaces.
 
-    A parser turns a bare carriage return into a line feed, so that it goes as a reference. HTML has no
-    form at all for NUL, which is shown by its symbol.
+    A parser turns a bare carriage return, which does nothing on a page, into a line feed, so that it goes as a
+    reference.
     """
-    return Markup(str(escape(text)).replace("\r", "&#13;").replace("\0", "\u2400"))
+    return Markup("&#13;").join(visible(part) for part in text.split("\r"))
 
 
 def _csp_hash(source: str) -> str:

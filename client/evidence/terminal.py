@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,6 +22,7 @@ from fedtag.client.evidence.verification import (
     chunk_violation,
     pack_violations,
 )
+from fedtag.common.wording.visible import visible
 
 _BAR_CELLS = 20
 _LONGEST_QUOTE = 4000
@@ -40,8 +40,7 @@ def evidence_view(
 ) -> RenderableType:
     """A Rich renderable of one pack: prediction, neighbours by hop, spans quoted word for word.
 
-    Quotes are plain text: neither Rich markup nor terminal control sequences in them take effect
-    (control characters and bidirectional overrides are shown as `\\xNN` and `\\uNNNN`).
+    Quotes are plain text: neither Rich markup nor terminal control sequences in them take effect.
 
     Args:
         pack: the evidence of the node.
@@ -76,16 +75,16 @@ def evidence_view(
 
 def _headline(pack: EvidencePack) -> Text:
     line = Text.assemble(
-        "Node ", (_visible(str(pack.node)), "bold"), "  predicted ", (_visible(pack.prediction), "bold cyan")
+        "Node ", (visible(str(pack.node)), "bold"), "  predicted ", (visible(pack.prediction), "bold cyan")
     )
     line.append(f"  confidence {pack.confidence:.1%}")
     if pack.label is not None:
         right = pack.label == pack.prediction
         line.append(
-            "  correct" if right else f"  wrong: the label is {_visible(pack.label)}",
+            "  correct" if right else f"  wrong: the label is {visible(pack.label)}",
             style="green" if right else "red",
         )
-    line.append(f"\nround {pack.round}, {pack.kind} node, model {_visible(pack.model[:16])}", style="dim")
+    line.append(f"\nround {pack.round}, {pack.kind} node, model {visible(pack.model[:16])}", style="dim")
     if pack.evidence_share is not None:
         line.append(
             f"\n{pack.evidence_share:.0%} of the score came through the quoted evidence and its neighbours, the "
@@ -139,11 +138,9 @@ def _neighbours(pack: EvidencePack, sources: SourceTexts, between: Between) -> T
         through = named(between.nodes(pack, neighbour.node))
         table.add_row(
             Text(f"{neighbour.hop} {hop_name(neighbour.hop)}"),
-            Text.assemble(
-                _visible(str(neighbour.node)), (f" ({_visible(through)})" if through else "", "dim")
-            ),
+            Text.assemble(visible(str(neighbour.node)), (f" ({visible(through)})" if through else "", "dim")),
             Text.assemble((_bar(neighbour.weight), "cyan"), f" {shown_weight(neighbour.weight)}"),
-            Text(_visible(begins), style="dim"),
+            Text(visible(begins), style="dim"),
         )
     return table
 
@@ -157,7 +154,7 @@ def _quote(
         (f"{number} ", "bold"),
         (_bar(chunk.weight), "cyan"),
         f" {shown_weight(chunk.weight)}  node ",
-        (_visible(str(chunk.node)), "bold"),
+        (visible(str(chunk.node)), "bold"),
         f" ({origin}), characters {chunk.start}–{chunk.end}  ",
     )
     fault = chunk_violation(pack, chunk, sources)
@@ -168,7 +165,7 @@ def _quote(
     if text is None or not 0 <= chunk.start <= chunk.end <= len(text):
         return [head, Text()]
     quote = text[chunk.start : chunk.end]
-    body = Text(_visible(quote[:_LONGEST_QUOTE]))
+    body = Text(visible(quote[:_LONGEST_QUOTE]))
     if len(quote) > _LONGEST_QUOTE:
         body.append(f" … {len(quote) - _LONGEST_QUOTE} more characters", style="dim")
     return [head, Padding(body, (0, 0, 1, 2))]
@@ -180,21 +177,4 @@ def _bar(weight: float) -> str:
 
 
 def _literal(text: str, style: str = "") -> Text:
-    return Text(_visible(text), style=style)
-
-
-def _visible(text: str) -> str:
-    """The text with every character escaped that could steer a terminal or reorder the line."""
-    return "".join(character if _harmless(character) else _escaped(character) for character in text)
-
-
-def _harmless(character: str) -> bool:
-    if character in "\n\t":
-        return True
-    if unicodedata.category(character) in ("Cc", "Cs"):
-        return False
-    return not ("\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069")
-
-
-def _escaped(character: str) -> str:
-    return f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"
+    return Text(visible(text), style=style)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from fedtag.common.errors import ProtocolError, VersionError
+from fedtag.common.wire.limits import MAX_REASON
+from fedtag.common.wording.visible import visible
 
 CLIENT_EXCEPTION = 2
+PATH = re.compile(r"(?<![\w/.:])~?/[^\s:;,'\"()]+")
+"""An absolute path; no part of an address, nor of a name like update/w."""
+HIDDEN = "a path at this site"
 
 
 def reason(error: Exception) -> str:
@@ -17,7 +23,7 @@ def reason(error: Exception) -> str:
     What the operating system says of its own calls ("No space left on device") comes from a fixed list.
     """
     if isinstance(error, ProtocolError | VersionError):
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {visible(PATH.sub(HIDDEN, str(error)))}"[:MAX_REASON]
     system = error if isinstance(error, OSError) else error.__cause__
     known = f": {os.strerror(system.errno)}" if isinstance(system, OSError) and system.errno else ""
     return f"{type(error).__name__}{known}; the site's own log says more"
@@ -25,5 +31,11 @@ def reason(error: Exception) -> str:
 
 def signed(text: str, node: Mapping[str, object]) -> str:
     """The same under the name of the site, which the server may not know yet; as it is in a simulation."""
+    # Longest first: a folder may lie in another one; one with blanks in its name is no PATH.
+    places = sorted(
+        (one for one in node.values() if isinstance(one, str) and Path(one).is_absolute()), key=len
+    )
+    for place in reversed(places):
+        text = text.replace(place, HIDDEN)
     name = node.get("name") or ("data" in node and Path(str(node["data"])).name)
     return f"{name}: {text}" if name else text

@@ -19,12 +19,14 @@ from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data
 from fedtag.client.site.site import Site, check_name
 from fedtag.common.config import RunConfig
+from fedtag.common.config.run_config import SEPARATOR
 from fedtag.common.errors import ConfigError, DataError
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.private_file import replace_private
 from fedtag.common.secure.roster import roster_entry
 
-SEPARATOR = ";"
+RUN_VARIABLE = "FEDTAG_RUN"
+"""The run directory, for programs on the machine that simulates: where it lies is in no setting that travels."""
 COMPLETE = ".complete"
 ROSTER = "roster.toml"
 POOLED_NAME = "all"
@@ -77,7 +79,9 @@ def simulated_site(node: Mapping[str, object], config: RunConfig) -> Site:
         raise ConfigError(
             "this SuperNode has no data: start it with --node-config \"data='/path/to/folder'\""
         )
-    if not config.data.sites and not config.out:
+    if run := os.environ.get(RUN_VARIABLE):
+        destination = Path(run) / "sites"
+    elif not config.data.sites and not config.out:
         home = Path(os.environ.get("FEDTAG_HOME") or Path.home() / ".fedtag")
         destination = home / "sites" / config.digest()[:16]
     else:

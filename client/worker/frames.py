@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedtag.common.errors import WireError
-from fedtag.common.wire.serialised import MAX_HEADER_BYTES, Serialised
+from fedtag.common.wire.bounded_json import parsed
+from fedtag.common.wire.limits import MAX_HEADER_BYTES, MAX_LETTERS
+from fedtag.common.wire.serialised import Serialised
 
 LENGTH = struct.Struct("<I")
-# The header of a record is a string in the header of a frame, where JSON may need six bytes for a letter.
-MAX_FRAME_HEADER = 6 * MAX_HEADER_BYTES + 2**20
-MAX_PARTS = 100_000
+MAX_PARTS = MAX_LETTERS + 3
+"""Of a record: its header, the addresses and bodies of its letters, its tensors."""
 MAX_BYTES = 16 * 2**30
 PIECE = 2**20
 
@@ -74,14 +75,11 @@ def receive(connection: socket.socket) -> Frame:
         ConnectionError: the other side is gone.
     """
     (length,) = LENGTH.unpack(_exactly(connection, LENGTH.size))
-    if length > MAX_FRAME_HEADER:
-        raise WireError(f"a frame's header of {length} bytes exceeds {MAX_FRAME_HEADER}")
+    if length > MAX_HEADER_BYTES:
+        raise WireError(f"a frame's header of {length} bytes exceeds {MAX_HEADER_BYTES}")
     header = _exactly(connection, length)
-    try:
-        table = json.loads(header, parse_constant=_refused)
-    except (ValueError, RecursionError) as error:
-        raise WireError(f"a frame's header is not JSON: {error}") from None
-    match table:
+    # What is no ASCII is no header of ours, and refused as such.
+    match parsed(header.decode("ascii", "replace"), "a frame's header"):
         case {"kind": str(kind), "fields": dict(fields), "parts": list(lengths)}:
             pass
         case _:
@@ -96,8 +94,10 @@ def receive(connection: socket.socket) -> Frame:
 def record_frame(kind: str, record: Serialised, fields: Mapping[str, Any]) -> Frame:
     """A frame that carries a serialised record beside some fields."""
     tensors = () if record.tensors is None else (record.tensors,)
-    own = {"header": record.header, "addresses": record.addresses, "tensors": len(tensors)}
-    return Frame(kind, {**fields, "record": own}, (*tensors, *record.bodies))
+    addresses = () if record.addresses is None else (record.addresses.encode(),)
+    own = {"addresses": len(addresses), "tensors": len(tensors)}
+    parts = (record.header.encode(), *addresses, *tensors, *record.bodies)
+    return Frame(kind, {**fields, "record": own}, parts)
 
 
 def record_of(frame: Frame) -> Serialised:
@@ -107,17 +107,22 @@ def record_of(frame: Frame) -> Serialised:
         WireError: it carries none.
     """
     match frame.table("record"):
-        case {"header": str(header), "addresses": str() | None as addresses, "tensors": 0 | 1 as tensors}:
+        case {"addresses": 0 | 1 as addresses, "tensors": 0 | 1 as tensors}:
             pass
         case _:
-            raise WireError("a frame's record needs a header, addresses and the number of its arrays")
-    if len(frame.parts) < tensors:
-        raise WireError("a frame's record lacks its tensors")
-    return Serialised(header, frame.parts[0] if tensors else None, addresses, frame.parts[int(tensors) :])
+            raise WireError("a frame's record needs the numbers of its lists of addresses and of its arrays")
+    if len(frame.parts) < 1 + addresses + tensors:
+        raise WireError("a frame's record lacks its header, addresses or tensors")
+    rest = iter(frame.parts)
+    header, listed = _text(next(rest)), _text(next(rest)) if addresses else None
+    return Serialised(header, next(rest) if tensors else None, listed, tuple(rest))
 
 
-def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is no finite number")
+def _text(part: bytes) -> str:
+    try:
+        return part.decode()
+    except UnicodeDecodeError as error:
+        raise WireError(f"a frame's record is no text: {error}") from None
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

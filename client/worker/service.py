@@ -25,6 +25,8 @@ from fedtag.client.worker.place import Place, check_peer, locked, place_of
 from fedtag.client.worker.settings import DEFAULT_IDLE
 from fedtag.common.errors import FedtagError, WireError
 from fedtag.common.logs import EVENTS, Event, fields, start_log
+from fedtag.common.wire.limits import MAX_TEXT
+from fedtag.common.wording.visible import visible
 
 if TYPE_CHECKING:
     from fedtag.client.worker.open_runs import OpenRuns
@@ -139,7 +141,7 @@ class Service:
             LOGGER.error("%s", error, exc_info=not expected, extra=fields(Event.INSTRUCTION_FAILED))
             # Memory that ran out or a device that failed may leave a process that can compute no more.
             self._going = expected
-            return Frame("error", {"text": str(error), "reason": reason(error)})
+            return Frame("error", {"text": visible(str(error))[:MAX_TEXT], "reason": reason(error)})
 
 
 def _expected(frame: Frame, kind: str) -> Frame:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from pydantic import ValidationError, model_validator
 
@@ -34,6 +35,8 @@ from fedtag.common.settings.registry import Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
 from fedtag.common.settings.sections import Section
 
+SEPARATOR = ";"
+"""Between the sources of several clients' data."""
 PLACES = ("out", "resume", "device", "data.sites")
 """Settings that say where a run is written and computed, not what comes of it."""
 
@@ -131,6 +134,16 @@ class RunConfig(RunSettings):
     def decisive(self) -> dict[str, Scalar]:
         """The settings that decide results; where they run and are written does not count."""
         return {key: value for key, value in self.to_flat().items() if key not in PLACES}
+
+    def without_places(self) -> Self:
+        """The same settings without where anything lies on this machine, as they may be sent, shown and kept.
+
+        Of a source that is named by an absolute path the last part of it is left.
+        """
+        sources = [one.strip() for one in self.data.source.split(SEPARATOR)]
+        sources = [Path(one).name if Path(one).is_absolute() else one for one in sources]
+        data = self.data.model_copy(update={"source": SEPARATOR.join(sources), "sites": ""})
+        return self.model_copy(update={"out": "", "data": data})
 
     def digest(self) -> str:
         """SHA-256 of the settings that decide results."""

@@ -9,10 +9,13 @@ from __future__ import annotations
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from fedtag.common.errors import WireError
+from fedtag.common.wire.bounded_json import check_size
+from fedtag.common.wire.limits import MAX_LETTERS
 from fedtag.common.wire.protocol import PROTOCOL, checked_release, installed_release
-from fedtag.common.wire.serialised import MAX_HEADER_BYTES, Serialised
+from fedtag.common.wire.serialised import Serialised
 
 HEADER, TENSORS = "header", "tensors"
+ENTRIES = frozenset({"protocol", "release", "json", "addresses", "bodies"})
 STYPE = "safetensors"
 
 
@@ -50,8 +53,9 @@ def opened(records: RecordDict) -> Serialised:
     record = _header(records)
     checked_release("the message", record.get("protocol"), record.get("release"))
     header = record.get("json")
-    if not isinstance(header, str) or len(header) > MAX_HEADER_BYTES:
-        raise WireError(f"the header is not text of at most {MAX_HEADER_BYTES} characters")
+    if not isinstance(header, str):
+        raise WireError("the header is not text")
+    check_size(header, "the header")
     return Serialised(header, _tensors(records), *_letters(record))
 
 
@@ -69,6 +73,8 @@ def _header(records: RecordDict) -> ConfigRecord:
     record = records.get(HEADER)
     if not isinstance(record, ConfigRecord):
         raise WireError(f"a message without a '{HEADER}' record is not one of fedtag's")
+    if records.keys() - {HEADER, TENSORS} or record.keys() - ENTRIES:
+        raise WireError(f"a message holds more than '{HEADER}' and '{TENSORS}', or its header other entries")
     return record
 
 
@@ -76,7 +82,7 @@ def _tensors(records: RecordDict) -> bytes | None:
     if TENSORS not in records:
         return None
     arrays = records[TENSORS]
-    blob = arrays.get("blob") if isinstance(arrays, ArrayRecord) else None
+    blob = arrays.get("blob") if isinstance(arrays, ArrayRecord) and len(arrays) == 1 else None
     if blob is None or blob.stype != STYPE:
         raise WireError(f"tensors must travel as one {STYPE} array")
     return blob.data
@@ -88,8 +94,11 @@ def _letters(record: ConfigRecord) -> tuple[str | None, tuple[bytes, ...]]:
     addresses, bodies = record["addresses"], record.get("bodies")
     if not isinstance(addresses, str):
         raise WireError("the letters' addresses are not JSON")
+    check_size(addresses, "the list of letters' addresses")
     if not isinstance(bodies, list):
         raise WireError("letters and addresses differ in number")
+    if len(bodies) > MAX_LETTERS:
+        raise WireError(f"more than {MAX_LETTERS} letters in one message")
     found = tuple(body for body in bodies if isinstance(body, bytes))
     if len(found) != len(bodies):
         raise WireError("a letter needs sender, recipient, kind and a body of bytes")

@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 
 from fedtag.common.errors import WireError
 from fedtag.common.tensors import tensor_bytes, tensors_of
-from fedtag.common.wire.records import Content, Instruction, Json, Letter, Reply
+from fedtag.common.wire.bounded_json import parsed
+from fedtag.common.wire.bounded_tensors import check_tensors
+from fedtag.common.wire.limits import MAX_ADDRESS, MAX_LETTERS
+from fedtag.common.wire.records import Content, Instruction, Letter, Reply
 from fedtag.common.wire.serialised import Serialised
 
-MAX_DEPTH = 32
-LARGEST_INTEGER = 2**63 - 1
+ADDRESSES = "the list of letters' addresses"
 
 R = TypeVar("R", Instruction, Reply)
 
@@ -57,9 +59,11 @@ def reply_of(record: Serialised, max_bytes: float) -> Reply:
 
 
 def _read(record: Serialised, kind: type[R], fields: Mapping[str, type], max_bytes: float) -> R:
-    header = _parse(record.header)
+    header = parsed(record.header, "the header")
+    if not isinstance(header, dict):
+        raise WireError("the header is not a table")
     if header.get("kind") != kind.__name__:
-        raise WireError(f"expected a record of kind {kind.__name__}, got {header.get('kind')!r}")
+        raise WireError(f"expected a record of kind {kind.__name__}, got {str(header.get('kind'))[:40]!r}")
     for name, wanted in fields.items():
         if type(header.get(name)) is not wanted:
             raise WireError(f"field '{name}' of {kind.__name__} is not a {wanted.__name__}")
@@ -70,41 +74,6 @@ def _read(record: Serialised, kind: type[R], fields: Mapping[str, type], max_byt
     return kind(**{name: header[name] for name in fields}, content=content)
 
 
-def _parse(text: str) -> dict[str, Any]:
-    def refuse(constant: str) -> None:
-        raise WireError(f"the header holds {constant}; only finite numbers are allowed")
-
-    try:
-        header = json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise WireError(f"the header is not JSON: {error}") from None
-    if not isinstance(header, dict):
-        raise WireError("the header is not a table")
-    _check_json(header, MAX_DEPTH)
-    return header
-
-
-def _check_json(value: Json, depth: int) -> None:
-    """Refuse what JSON can say but later steps cannot keep: 1e999, endless integers, half surrogates, depth."""
-    if depth == 0:
-        raise WireError(f"the header nests deeper than {MAX_DEPTH} levels")
-    if isinstance(value, dict):
-        for key, entry in value.items():
-            _check_json(key, depth)
-            _check_json(entry, depth - 1)
-    elif isinstance(value, list):
-        for entry in value:
-            _check_json(entry, depth - 1)
-    elif isinstance(value, str):
-        if any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise WireError("the header holds half of a surrogate pair, which is no text")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise WireError("the header holds an infinite number; only finite numbers are allowed")
-    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
-        raise WireError("the header holds an integer beyond 64 bits")
-
-
 def _tensors(blob: bytes | None, max_bytes: float) -> dict[str, Any]:
     if blob is None:
         return {}
@@ -112,6 +81,7 @@ def _tensors(blob: bytes | None, max_bytes: float) -> dict[str, Any]:
         raise WireError(
             f"{len(blob)} bytes of tensors exceed exchange.max-message-mb ({max_bytes / 2**20:g})"
         )
+    check_tensors(blob)
     try:
         return tensors_of(blob)
     except ValueError as error:
@@ -121,20 +91,21 @@ def _tensors(blob: bytes | None, max_bytes: float) -> dict[str, Any]:
 def _letters(record: Serialised, max_bytes: float) -> tuple[Letter, ...]:
     if record.addresses is None:
         return ()
-    try:
-        addresses = json.loads(record.addresses)
-    except (ValueError, RecursionError):
-        raise WireError("the letters' addresses are not JSON") from None
+    addresses = parsed(record.addresses, ADDRESSES)
     if not isinstance(addresses, list) or len(record.bodies) != len(addresses):
         raise WireError("letters and addresses differ in number")
+    if len(addresses) > MAX_LETTERS:
+        raise WireError(f"more than {MAX_LETTERS} letters in one record")
     letters = []
     for address, body in zip(addresses, record.bodies, strict=True):
-        valid = (
-            isinstance(address, list) and len(address) == 3 and all(isinstance(part, str) for part in address)
-        )
-        if not valid:
-            raise WireError("a letter needs sender, recipient, kind and a body of bytes")
-        letters.append(Letter(address[0], address[1], address[2], body))
+        match address:
+            case [str(sender), str(recipient), str(kind)]:
+                pass
+            case _:
+                raise WireError("a letter needs sender, recipient, kind and a body of bytes")
+        if max(map(len, address)) > MAX_ADDRESS:
+            raise WireError(f"a letter's address has a part of more than {MAX_ADDRESS} characters")
+        letters.append(Letter(sender, recipient, kind, body))
     size = sum(len(letter.body) for letter in letters)
     if size > max_bytes:
         raise WireError(f"{size} bytes of letters exceed exchange.max-message-mb ({max_bytes / 2**20:g})")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAX_HEADER_BYTES = 16 * 2**20
-
 
 @dataclass(frozen=True)
 class Serialised:

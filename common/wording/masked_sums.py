@@ -8,8 +8,8 @@ from typing import Any
 from fedtag.common.numerics.robust_rules import GROUP_RULES
 
 SPOILABLE = (
-    "One member can put anything into a masked sum over all, and nobody can tell whether one did: the model is as good as "
-    "its worst member lets it be"
+    "One member can put anything into a masked sum over all, and nobody can tell whether one did: the model is as good "
+    "as its worst member lets it be"
 )
 
 

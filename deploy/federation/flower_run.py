@@ -13,6 +13,7 @@ from typing import Literal
 
 import torch
 
+from fedtag.client.run.simulated import RUN_VARIABLE
 from fedtag.client.site.site import Site
 from fedtag.client.worker.handover import ask
 from fedtag.common.config import RunConfig
@@ -52,7 +53,7 @@ def run_on_flower(run: PreparedRun, engine: FlowerEngine, progress: Progress) ->
     with tempfile.TemporaryDirectory(prefix="fedtag-", ignore_cleanup_errors=True) as scratch:
         app, home = write_app(Path(scratch) / "app", config.to_flat()), Path(scratch) / "home"
         try:
-            with federation(engine, app, home, run.sites, config) as started:
+            with federation(engine, app, home, run.sites, config, out) as started:
 
                 def named() -> dict[str, str]:
                     names.update({node: run.sites[place].name for node, place in started.node_ids().items()})
@@ -115,11 +116,11 @@ def reason_reported(out: Path, before: RunStatus | None) -> str | None:
 
 
 def federation(
-    engine: FlowerEngine, app: Path, home: Path, sites: tuple[Site, ...], config: RunConfig
+    engine: FlowerEngine, app: Path, home: Path, sites: tuple[Site, ...], config: RunConfig, out: Path
 ) -> LocalFederation | SimulatedFederation:
     """The federation of an engine, with a fair share of the processor for each client."""
     cores = max(1, (os.cpu_count() or 1) // len(sites))
-    environment = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(cores))}
+    environment = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(cores)), RUN_VARIABLE: str(out)}
     patience = 60.0 + 20.0 * len(sites)
     if engine != "ray":
         nodes = [node_config(site) for site in sites]

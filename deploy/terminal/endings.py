@@ -13,6 +13,7 @@ import click
 import typer
 
 from fedtag.common.errors import FedtagError, sentences
+from fedtag.common.wording.visible import visible
 from fedtag.deploy.terminal.interruption import INTERRUPTED, TERMINATED, TerminatedError
 
 CLOSED_PIPE = 141
@@ -30,7 +31,11 @@ def exit_codes(context: click.Context) -> Iterator[None]:
     """
     try:
         yield
-    except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
+    except click.ClickException as error:
+        # It quotes arguments, which may be names of files that a shell has put in; its attribute is final.
+        vars(error)["message"] = visible(error.message)
+        raise
+    except (click.exceptions.Exit, click.Abort, BrokenPipeError):
         raise
     except KeyboardInterrupt as error:
         raise typer.Exit(INTERRUPTED) from error

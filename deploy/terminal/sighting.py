@@ -13,7 +13,7 @@ import psutil
 from fedtag.common.errors import RunError
 from fedtag.server.pages.wording import duration
 from fedtag.server.state.monitor import BEAT_SECONDS
-from fedtag.server.tracking.run_directory import RunDirectory, is_run
+from fedtag.server.tracking.run_directory import PLACES, RunDirectory, is_run
 from fedtag.server.tracking.status import STATUS, RunStatus, moment, read_status
 
 SILENT_SECONDS = 6 * BEAT_SECONDS
@@ -130,7 +130,7 @@ def lives(status: RunStatus) -> bool:
 def remedy_for(directory: RunDirectory) -> str:
     """How a run is resumed, by whoever began it."""
     path = directory.path.absolute()
-    if directory.read_config().get("data", {}).get("sites"):
+    if (directory.path / PLACES).is_file():
         return f"`fedtag simulate --resume {path}`, or `fedtag up --resume {path}`"
     return f"the same `flwr run` and --run-config 'out=\"{path}\" resume=true'"
 

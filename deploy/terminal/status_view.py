@@ -12,9 +12,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fedtag.common.wording.visible import visible_line
 from fedtag.deploy.federation.superlink import RegisteredNode
 from fedtag.deploy.terminal.sighting import Sighting
-from fedtag.server.pages.wording import duration, size, visible
+from fedtag.server.pages.wording import duration, size
 from fedtag.server.state.progress import percentage
 from fedtag.server.tracking.status import ClientStatus, RunStatus
 
@@ -122,7 +123,7 @@ def record(seen: Sighting, nodes: Sequence[RegisteredNode] | None) -> str:
     """The same for programs: status.json, what was seen, and the SuperLink's nodes, in one line of JSON."""
     more: Mapping[str, Any] = {} if nodes is None else {"superlink": [asdict(node) for node in nodes]}
     told = {"directory": str(seen.folder), "going": seen.going, "trouble": seen.trouble}
-    return json.dumps({**told, **asdict(seen.status), **more}, ensure_ascii=False)
+    return json.dumps({**told, **asdict(seen.status), **more})
 
 
 def ago(time: str | None, now: datetime) -> str:
@@ -138,4 +139,4 @@ def ago(time: str | None, now: datetime) -> str:
 
 def text(value: str, style: str = "") -> Text:
     """Foreign names as they are, without what could steer the terminal."""
-    return Text(str(visible(value.replace("\n", " "))), style=style)
+    return Text(visible_line(value), style=style)

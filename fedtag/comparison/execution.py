@@ -20,7 +20,7 @@ from fedtag.comparison.matrix import Cell
 from fedtag.comparison.progress import CellProgress, Note, Report
 from fedtag.runs.simulation import PreparedRun, prepare, reopen, run_in_process
 from fedtag.server.tracking.durable_files import encoded, json_text, write_atomically
-from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run, read_object
+from fedtag.server.tracking.run_directory import PLACES, SITES, RunDirectory, is_run, read_object
 
 COST = "cost.json"
 SOURCE = "source.json"
@@ -95,12 +95,12 @@ def state_of(cell: Cell, fingerprint: str | None = None) -> State:
 
 def is_abandoned(path: Path) -> bool:
     """Whether a start was killed before it wrote settings: nothing there but the sites, if at all."""
-    return path.is_dir() and not is_run(path) and {entry.name for entry in path.iterdir()} <= {SITES}
+    return path.is_dir() and not is_run(path) and {entry.name for entry in path.iterdir()} <= {SITES, PLACES}
 
 
 def difference_of(there: RunConfig, wanted: RunConfig) -> str:
     """In words, the settings that decide results and differ; empty if none does."""
-    old, new = there.decisive(), wanted.decisive()
+    old, new = there.decisive(), wanted.without_places().decisive()
     differing = [f"{key} = {old[key]!r}, not {new[key]!r}" for key in new if old[key] != new[key]]
     return " and ".join(differing)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedtag.client.run.simulated import SEPARATOR
 from fedtag.common.config import RunConfig
+from fedtag.common.config.run_config import SEPARATOR
 from fedtag.common.errors import ConfigError
 from fedtag.comparison.study import FULL_DATA, RowTable, Study, reference_row, row_settings
 from fedtag.runs.settings import resolve

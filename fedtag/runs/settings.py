@@ -11,6 +11,7 @@ from fedtag.common.config import RunConfig, flatten, nested, parse_setting, run_
 from fedtag.common.config.run_config import completed_settings
 from fedtag.common.errors import ConfigError
 from fedtag.common.wire.protocol import app_versions
+from fedtag.server.tracking.run_directory import CONFIG, PLACES, RunDirectory
 
 OWNED = ("resume", "data.sites")
 """Settings that a command decides upon; a file with all settings of an earlier run may hold them."""
@@ -103,6 +104,8 @@ def read_settings(file: Path) -> dict[str, Any]:
         raise ConfigError(f"--config {file}: {error.strerror}; name a TOML file") from error
     except ValueError as error:
         raise ConfigError(f"--config {file} is not TOML: {error}") from error
+    if (file.parent / PLACES).is_file() and file.name == CONFIG:
+        flat |= RunDirectory.open(file.parent).read_places()
     for key in OWNED:
         flat.pop(key, None)
     own = flat.get("out")

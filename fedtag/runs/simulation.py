@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from fedtag.client.run.simulated import SEPARATOR, simulate_sites
+from fedtag.client.run.simulated import simulate_sites
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig, flatten
+from fedtag.common.config.run_config import SEPARATOR
 from fedtag.common.errors import ConfigError, RunError
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.progress import Progress
@@ -21,10 +21,12 @@ from fedtag.server.run.rounds import Rounds
 from fedtag.server.tracking.meters import exposed_meters
 from fedtag.server.tracking.run_directory import SITES, RunDirectory
 
+SOURCE = "data.source"
+
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run directory with its settings and its sites; rounds may have been done already."""
+    """A run directory with its sites, and settings that name no place; rounds may have been done already."""
 
     config: RunConfig
     directory: RunDirectory
@@ -77,9 +79,9 @@ def prepare(config: RunConfig) -> PreparedRun:
         simulate_sites(config, Path(staging) / SITES)
         directory = RunDirectory(out)
         (Path(staging) / SITES).rename(out / SITES)
-    config = _placed(config.to_flat(), out, resume=False)
-    directory.write_config(config.to_nested())
-    return PreparedRun(config, directory, simulate_sites(config, out / SITES))
+    directory.write_places({SOURCE: config.data.source})
+    directory.write_config(config.without_places().to_nested())
+    return _prepared(config, directory, resume=False)
 
 
 def reopen(path: Path) -> PreparedRun:
@@ -93,8 +95,7 @@ def reopen(path: Path) -> PreparedRun:
     settings = flatten(directory.read_config())
     if not settings:
         raise RunError(f"{path} has no config.toml to go on with; start the run anew with another --out")
-    config = _placed(settings, out, resume=True)
-    return PreparedRun(config, directory, simulate_sites(config, out / SITES))
+    return _prepared(RunConfig.from_flat(settings | directory.read_places()), directory, resume=True)
 
 
 def run_in_process(run: PreparedRun, progress: Progress) -> None:
@@ -127,6 +128,6 @@ def with_absolute_sources(config: RunConfig) -> RunConfig:
     return RunConfig.from_flat({**config.to_flat(), "data.source": SEPARATOR.join(absolute)})
 
 
-def _placed(settings: Mapping[str, object], out: Path, resume: bool) -> RunConfig:
-    own = {"out": str(out), "resume": resume, "data.sites": str(out / SITES)}
-    return RunConfig.from_flat({**settings, **own})
+def _prepared(config: RunConfig, directory: RunDirectory, resume: bool) -> PreparedRun:
+    sites = simulate_sites(config, directory.path / SITES)
+    return PreparedRun(config.without_places().model_copy(update={"resume": resume}), directory, sites)

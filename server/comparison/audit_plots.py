@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from fedtag.common.wording.visible import visible_line
 from fedtag.server.comparison.attacked import NAMES
 from fedtag.server.comparison.audits import AuditLine, audit_lines, kinds
 from fedtag.server.comparison.plots import (
@@ -18,7 +19,6 @@ from fedtag.server.comparison.plots import (
     Palette,
     percent_tick,
     png,
-    shown,
     styled,
 )
 from fedtag.server.comparison.results import Comparison
@@ -51,7 +51,7 @@ def drawn_audits(comparison: Comparison, data: Sequence[str], palette: Palette) 
     for axes, name in zip(panels, data, strict=True):
         draw_audits(axes, comparison, audit_lines(comparison, name), palette)
         if len(data) > 1:
-            axes.set_title(shown(name), loc="left", fontsize=9.5)
+            axes.set_title(visible_line(name), loc="left", fontsize=9.5)
     return figure
 
 
@@ -81,7 +81,7 @@ def draw_audits(axes: Axes, comparison: Comparison, lines: Sequence[AuditLine], 
             axes.plot(*centre(line, kind), mark, color=palette.of(place), markersize=6.5)
     for place, line in enumerate(lines):
         if any(line.own.values()):
-            axes.plot([], [], color=palette.of(place), linewidth=6, label=shown(line.row))
+            axes.plot([], [], color=palette.of(place), linewidth=6, label=visible_line(line.row))
     for number, kind in enumerate(kinds(comparison)):
         axes.plot([], [], MARKERS[number], color=palette.ink, fillstyle="none", label=NAMES[kind])
     axes.set_xlabel("AUC of the strongest attack (dotted: guessing)")

@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from fedtag.common.wording.visible import visible_line
 from fedtag.server.comparison.convergence import Point
 from fedtag.server.comparison.results import Comparison, Line, lines, tested
 from fedtag.server.pages import plots
@@ -113,7 +114,7 @@ def drawn(comparison: Comparison, data: Sequence[str], palette: Palette) -> Figu
         else:
             draw_points(axes, comparison, own, palette)
         if len(data) > 1:
-            axes.set_title(shown(name), loc="left", fontsize=9.5)
+            axes.set_title(visible_line(name), loc="left", fontsize=9.5)
     return figure
 
 
@@ -142,7 +143,7 @@ def draw_points(axes: Axes, comparison: Comparison, own: Sequence[Line], palette
             capsize=2.5,
             elinewidth=1.4,
         )
-    axes.set_yticks(range(len(own)), [shown(line.row) for line in own])
+    axes.set_yticks(range(len(own)), [visible_line(line.row) for line in own])
     axes.set_ylim(len(own) - 0.4, -0.6)
     axes.set_xlabel("test accuracy: mean ± standard deviation, and each seed")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=7))
@@ -171,12 +172,14 @@ def draw_along(axes: Axes, comparison: Comparison, own: Sequence[Line], palette:
             color=palette.of(colour),
             capsize=2.5,
             elinewidth=1.2,
-            label=shown(name or comparison.axis),
+            label=visible_line(name or comparison.axis),
         )
         colour += 1
     for row, test in placed:
         if row.place is None:
-            axes.axhline(test.mean, color=palette.of(colour), linestyle=(0, (5, 2)), label=shown(row.name))
+            axes.axhline(
+                test.mean, color=palette.of(colour), linestyle=(0, (5, 2)), label=visible_line(row.name)
+            )
             colour += 1
     axes.set_xticks(sorted({row.place for row, _ in placed if row.place is not None}))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -196,7 +199,7 @@ def drawn_curves(comparison: Comparison, palette: Palette) -> Figure:
     panels = figure.subplots(len(data), 1, squeeze=False)[:, 0]
     for axes, name in zip(panels, data, strict=True):
         curves = curve_lines({row.name: comparison.curve(row.name, name) for row in comparison.rows})
-        plots.draw_lines(axes, list(curves.values()), palette.series, [shown(row) for row in curves])
+        plots.draw_lines(axes, list(curves.values()), palette.series, [visible_line(row) for row in curves])
         axes.set_xlabel("round")
         axes.set_ylabel("test accuracy: mean ± standard deviation")
         axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
@@ -206,7 +209,7 @@ def drawn_curves(comparison: Comparison, palette: Palette) -> Figure:
         if curves:
             axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
         if len(data) > 1:
-            axes.set_title(shown(name), loc="left", fontsize=9.5)
+            axes.set_title(visible_line(name), loc="left", fontsize=9.5)
     return figure
 
 
@@ -229,7 +232,7 @@ def drawn_times(comparison: Comparison, palette: Palette) -> Figure:
                 color=palette.of(place),
                 capsize=2.5,
                 elinewidth=1.0,
-                label=shown(line.row),
+                label=visible_line(line.row),
             )
         axes.set_xlabel("seconds of a run: mean ± standard deviation")
         axes.set_ylabel("test accuracy: mean ± standard deviation")
@@ -239,7 +242,7 @@ def drawn_times(comparison: Comparison, palette: Palette) -> Figure:
         if axes.containers:
             axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
         if len(data) > 1:
-            axes.set_title(shown(name), loc="left", fontsize=9.5)
+            axes.set_title(visible_line(name), loc="left", fontsize=9.5)
     return figure
 
 
@@ -261,8 +264,3 @@ def curve_lines(curves: Mapping[str, Sequence[Point]]) -> dict[str, plots.Line]:
 def percent_tick(value: float, _: object) -> str:
     """A fraction as the percentage beside a tick."""
     return f"{100 * value:.4g}%"
-
-
-def shown(text: str) -> str:
-    """Text on one line without characters that a font lacks a sign for."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

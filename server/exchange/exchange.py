@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Hashable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 from flwr.app import ArrayRecord, Message
 from flwr.serverapp import Grid as Grid
@@ -13,12 +15,16 @@ from fedtag.common.logs import Event, fields
 from fedtag.common.settings.sections import ExchangeConfig
 from fedtag.common.wire.codec import decode_reply, encode, pack, pack_all
 from fedtag.common.wire.envelope import release_of
-from fedtag.common.wire.records import Instruction
+from fedtag.common.wire.limits import MAX_REASON
+from fedtag.common.wire.records import Instruction, Reply
 from fedtag.server.exchange.participation import SCORING_PHASES
 from fedtag.server.exchange.screening import check_origin
 from fedtag.server.state.monitor import Monitor
 from fedtag.server.state.progress import Progress
 from fedtag.server.state.round import Exchanged
+
+DECODERS = 4
+"""Replies that are read at the same time, while the server waits for others."""
 
 
 class Exchange:
@@ -80,33 +86,66 @@ class Exchange:
         waiting = {key: node for key, node in zip(pushed, instructions, strict=True) if key}
         unreached = [node for node in instructions if node not in waiting.values()]
         result.failures |= dict.fromkeys(unreached, "the instruction could not be delivered")
-        while waiting:
-            # One look at least: a grid in this process has every reply when push returns, however long that took.
-            for message in self.grid.pull_messages(list(waiting)):
-                node = waiting.pop(message.metadata.reply_to_message_id, None)
-                if node is not None:
-                    size = pack(message).size
-                    result.bytes_up += size
-                    monitor.replied(node, size)
-                    self._receive(message, node, instructions[node], result)
-            if time.monotonic() - start >= deadline:
-                break
-            if waiting:
-                monitor.beat()
-                time.sleep(self.config.poll)
+        with ThreadPoolExecutor(DECODERS, thread_name_prefix="fedtag-decoder") as decoders:
+            arrived: dict[int, Future[Arrived]] = {}
+            counted: set[int] = set()
+            while waiting:
+                # One look at least, and one after the deadline: a grid in this process has every reply when push
+                # returns, however long that took, and what came in time counts, whenever it is read.
+                late = time.monotonic() - start >= deadline
+                for message in self.grid.pull_messages(list(waiting)):
+                    node = waiting.pop(message.metadata.reply_to_message_id, None)
+                    if node is not None:
+                        arrived[node] = decoders.submit(self._read, message, instructions[node])
+                self._count(
+                    {node: one for node, one in arrived.items() if one.done()}, counted, result, monitor
+                )
+                if late:
+                    break
+                if waiting:
+                    monitor.beat()
+                    time.sleep(max(0.0, min(self.config.poll, start + deadline - time.monotonic())))
+            self._count(arrived, counted, result, monitor)
+        for node, future in arrived.items():
+            one = future.result()
+            if one.reply is None:
+                result.failures[node] = one.failure
+            else:
+                result.replies[node], result.releases[node] = one.reply, one.release
         result.failures |= dict.fromkeys(waiting.values(), f"no reply within {deadline:g} s")
         result.seconds = time.monotonic() - start
         return result
 
-    def _receive(self, message: Message, node: int, instruction: Instruction, result: Exchanged) -> None:
+    def _read(self, message: Message, instruction: Instruction) -> Arrived:
+        """What came of a message, by a thread of its own: a reply that is slow to read delays no other one."""
+        size = pack(message).size
         if message.has_error():
-            result.failures[node] = f"error {message.error.code}: {message.error.reason}"
-            return
+            return Arrived(
+                size, failure=f"error {message.error.code}: {(message.error.reason or '')[:MAX_REASON]}"
+            )
         try:
             reply = decode_reply(message.content, self.config.max_message_mb * 2**20)
             check_origin(reply, instruction)
-            result.releases[node] = release_of(message.content)
+            return Arrived(size, reply, release_of(message.content))
         except WireError as error:
-            result.failures[node] = str(error)
-            return
-        result.replies[node] = reply
+            return Arrived(size, failure=str(error))
+
+    def _count(
+        self, read: Mapping[int, Future[Arrived]], counted: set[int], result: Exchanged, monitor: Monitor
+    ) -> None:
+        """Tell of each message once, when it has been read."""
+        for node in read.keys() - counted:
+            size = read[node].result().size
+            result.bytes_up += size
+            monitor.replied(node, size)
+            counted.add(node)
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What a node has sent: its size in bytes, and a reply with the release that wrote it, or why there is none."""
+
+    size: int
+    reply: Reply | None = None
+    release: str = ""
+    failure: str = ""

@@ -8,6 +8,7 @@ from fedtag.common.errors import WireError
 from fedtag.common.methods.records import Record
 from fedtag.common.secure.names import PEERS, UNOPENED
 from fedtag.common.secure.phases import SHARES
+from fedtag.common.wire.limits import MAX_LETTERS
 from fedtag.common.wire.records import Content, Letter, Reply
 from fedtag.server.exchange.peer_list import PeerList
 from fedtag.server.protocol.phases import Phase
@@ -49,22 +50,25 @@ class Messages:
         waiting = {
             client: list(kept) for client, kept in self.run_state.letters.items() if client not in replies
         }
-        for reply in replies.values():
+        for client, reply in replies.items():
+            lost = [one.recipient for one in reply.content.letters if one.recipient not in self.peers.keys]
+            if lost:
+                more = f", and {len(lost) - 1} more of its letters" if len(lost) > 1 else ""
+                note(f"a letter of {client} to {lost[0]!r} is dropped: nobody is called so{more}")
             for letter in reply.content.letters:
                 if letter.recipient in self.peers.keys:
                     waiting.setdefault(letter.recipient, []).append(letter)
-                else:
-                    note(
-                        f"a letter of {letter.sender} to {letter.recipient[:64]!r} is dropped: nobody is called so"
-                    )
         for client, kept in waiting.items():
-            dropped = 0
-            while sum(len(letter.body) for letter in kept) > self.most_bytes:
-                kept.pop(0)
+            dropped = max(0, len(kept) - MAX_LETTERS)
+            size = sum(len(letter.body) for letter in kept[dropped:])
+            while size > self.most_bytes:
+                size -= len(kept[dropped].body)
                 dropped += 1
+            del kept[:dropped]
             if dropped:
                 note(
-                    f"{dropped} letters to {client} are dropped, since more than exchange.max-message-mb waits for it"
+                    f"{dropped} letters to {client} are dropped, since more than {MAX_LETTERS} of them or "
+                    "exchange.max-message-mb waits for it"
                 )
         self.run_state.letters = {client: tuple(kept) for client, kept in sorted(waiting.items()) if kept}
 

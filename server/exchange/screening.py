@@ -36,7 +36,9 @@ def check_origin(reply: Reply, instruction: Instruction) -> None:
     for name in ("run", "step", "round", "phase"):
         got, wanted = getattr(reply, name), getattr(instruction, name)
         if got != wanted:
-            raise WireError(f"the reply belongs to {name} {got!r}, not to {wanted!r}: stale or replayed")
+            raise WireError(
+                f"the reply belongs to {name} {str(got)[:64]!r}, not to {str(wanted)!r}: stale or replayed"
+            )
     if not CLIENT_NAME.fullmatch(reply.client):
         raise WireError(f"the client calls itself {reply.client[:80]!r}, which is no valid name")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from jinja2 import Environment, StrictUndefined
 
 from fedtag.common.wording.scoring import over_clients
+from fedtag.common.wording.visible import visible_value
 from fedtag.server.pages.wording import (
     count,
     duration,
@@ -15,7 +16,6 @@ from fedtag.server.pages.wording import (
     score_title,
     size,
     spans,
-    visible,
     ways,
 )
 from fedtag.server.tracking.disclosure_table import listed
@@ -28,7 +28,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=visible,
+        finalize=visible_value,
     )
     filters: dict[str, Callable[..., str]] = {"percent": percent, "size": size, "duration": duration}
     made.filters |= filters | {"count": count, "fixed": fixed, "listed": listed, "spans": spans}

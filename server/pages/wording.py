@@ -1,24 +1,13 @@
-"""How the report writes numbers, durations, names of scores, and text that came from elsewhere."""
+"""How the report writes numbers, durations and names of scores."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-
-from markupsafe import Markup
 
 from fedtag.common.wording.scoring import SCORING
 
 SUBSETS = {"val": "validation", "test": "test"}
 UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def visible(value: object) -> object:
-    """Text without control characters and marks that reorder what stands around it."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return CONTROL.sub("\N{REPLACEMENT CHARACTER}", value)
-    return value
 
 
 def percent(value: float | None) -> str:

@@ -30,8 +30,8 @@ RULES = {
     "krum": "The update nearest to its neighbours is taken, assuming {hostile} hostile (krum)",
     "multi-krum": "The updates nearest to their neighbours are averaged, assuming {hostile} hostile (multi-krum)",
     "group-median": (
-        "Masked sums of groups of at least three clients, which all drew together, are opened one by one, and the median "
-        "of every coordinate over groups is taken, assuming {groups} with a hostile client (group-median)"
+        "Masked sums of groups of at least three clients, which all drew together, are opened one by one, and the "
+        "median of every coordinate over groups is taken, assuming {groups} with a hostile client (group-median)"
     ),
     "group-trimmed-mean": (
         "Masked sums of groups of at least three clients, which all drew together, are opened one by one; of every "

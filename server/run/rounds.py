@@ -111,7 +111,7 @@ class Rounds:
             self.monitor,
         )
         self.sums = self._sums()
-        self.directory.write_config(self.config.to_nested())
+        self.directory.write_config(self.config.without_places().to_nested())
         self.progress.begin(self.config.rounds, self.run_state.round)
         pending = [] if self.run_state.pending is None else [self.run_state.pending]
         self.monitor.begin(self.run_state.run, [*self.directory.read_rounds(), *pending])

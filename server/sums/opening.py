@@ -175,7 +175,7 @@ class Opening:
         warning = f"; {len(opened)} groups cannot outvote {self.hostile} hostile ones" if few else ""
         names = "; ".join(", ".join(group) for group in left_out)
         self.phases.progress.note(
-            f"round {current.number}: left out {names}, groups in which too few members answered, or of whom a sum would "
-            f"give somebody away{warning}",
+            f"round {current.number}: left out {names}, groups in which too few members answered, or of whom a sum "
+            f"would give somebody away{warning}",
             fields(Event.SECURE_SUM, round=current.number, clients=len(kept)),
         )

@@ -34,7 +34,7 @@ A node classifier for text-attributed graphs, trained by fedtag with the method 
 In the order of the model's outputs:
 
 {% for name in classes %}
-{{ loop.index0 }}. {{ name|cell }}
+{{ loop.index0 }}. {{ name|item }}
 {% endfor %}
 {% else %}
 
@@ -127,7 +127,7 @@ The model reads node features{% if encoder %} made by the encoder `{{ encoder|co
 ## Versions
 
 {% for name, version in versions %}
-- {{ name|cell }} {{ version|cell }}
+- {{ name|item }} {{ version|cell }}
 {% endfor %}
 {% endif %}
 """

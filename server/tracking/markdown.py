@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
 from fedtag.common.wording.scoring import over_clients
+from fedtag.common.wording.visible import visible_line
 from fedtag.server.tracking.disclosure_table import listed
 
-MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#$!"})
+MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#$!&~"})
+# Readers make links of addresses that stand by themselves.
+ADDRESS = re.compile(r":(?=//)|(?<=www)\.|@", re.IGNORECASE)
+MARK = re.compile(r"^(?:([-+=])|(\d{1,9})([.)]))")
+"""How a line begins that is an item of a list or underlines the one above."""
 
 
 def environment() -> Environment:
@@ -22,20 +28,25 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    filters: dict[str, Callable[..., str]] = {"cell": cell, "code": code, "percent": percent}
+    filters: dict[str, Callable[..., str]] = {"cell": cell, "item": item, "code": code, "percent": percent}
     made.filters |= filters | {"number": number, "listed": listed, "whole_percent": whole_percent}
     made.filters["over_clients"] = over_clients
     return made
 
 
 def cell(value: Any) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    return " ".join(str(value).split()).translate(MARKDOWN)
+    """Text that Markdown shows as it is, on one line, wherever that begins with something else."""
+    return ADDRESS.sub(r"\\\g<0>", visible_line(str(value)).translate(MARKDOWN))
+
+
+def item(value: Any) -> str:
+    """The same at the beginning of an item of a list."""
+    return MARK.sub(lambda found: f"\\{found[1]}" if found[1] else f"{found[2]}\\{found[3]}", cell(value))
 
 
 def code(value: Any) -> str:
     """Text for between backticks."""
-    return " ".join(str(value).split()).replace("`", "'")
+    return visible_line(str(value)).replace("`", "'")
 
 
 def percent(value: float | None) -> str:

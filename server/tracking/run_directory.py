@@ -35,6 +35,8 @@ DISCLOSURES = "disclosures.jsonl"
 SUMMARY = "summary.json"
 MODEL = "model.safetensors"
 MODEL_CARD = "model.json"
+PLACES = "places.json"
+"""Where the data of the run's sites came from on this machine: what no other file says, and what stays here."""
 SITES = "sites"
 """Folders of the sites; only in simulations and after `fedtag up`."""
 CONTRACT = (CONFIG, METRICS, CLIENTS, DISCLOSURES, SUMMARY)
@@ -105,6 +107,14 @@ class RunDirectory:
         """Write config.toml; a setting that is None is left out, because TOML has no empty value."""
         content = tomli_w.dumps(toml_table(settings, ""))
         write_atomically(self.path / CONFIG, encoded(content))
+
+    def write_places(self, places: Mapping[str, str]) -> None:
+        """Write places.json: settings, by dotted keys, that are paths on this machine."""
+        write_atomically(self.path / PLACES, encoded(json_text(dict(places), PLACES, indent=2) + "\n"))
+
+    def read_places(self) -> dict[str, str]:
+        """The settings that are paths on this machine; empty where the run has none."""
+        return read_object(self.path / PLACES) or {}
 
     def append_round(self, row: RoundRow) -> None:
         """Append to metrics.jsonl."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from fedtag.common.wording.visible import visible_line
 from fedtag.server.tracking.rows import RoundRow
 
 
@@ -65,7 +66,7 @@ class ScalarLog:
     def add_scalars(self, step: int, scalars: Mapping[str, float | None]) -> None:
         """Write numbers at a step; what is None is left out."""
         values = [
-            self.value_type(tag=tag, simple_value=value)
+            self.value_type(tag=visible_line(tag), simple_value=value)
             for tag, value in scalars.items()
             if value is not None
         ]

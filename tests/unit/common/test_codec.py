@@ -8,21 +8,31 @@ from typing import Any
 
 import pytest
 import torch
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedtag.common.errors import WireError
 from fedtag.common.wire.codec import decode_instruction, decode_reply, encode, pack
+from fedtag.common.wire.limits import (
+    MAX_DEPTH,
+    MAX_EMPTY_SIDE,
+    MAX_HEADER_BYTES,
+    MAX_LETTERS,
+    MAX_NAME,
+    MAX_TABLES,
+    MAX_TENSORS,
+    MAX_TEXT,
+    MAX_VALUES,
+)
 from fedtag.common.wire.protocol import PROTOCOL
 from fedtag.common.wire.records import Content, Instruction, Letter, Reply, prefixed
-from fedtag.common.wire.serialisation import MAX_DEPTH, instruction_of, reply_of, serialised
-from fedtag.common.wire.serialised import MAX_HEADER_BYTES
+from fedtag.common.wire.serialisation import instruction_of, reply_of, serialised
 
 LIMIT = 2.0**20
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-NAMES = TEXT.filter(lambda name: name != "__metadata__")
+NAMES = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=1, max_size=12)
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -160,14 +170,25 @@ HEADERS: dict[str, tuple[dict[str, Any] | str, str]] = {
     "not JSON": ("{", "not JSON"),
     "empty": ("", "not JSON"),
     "a list": ("[]", "not a table"),
-    "deep": ("[" * 100_000 + "]" * 100_000, "not JSON"),
+    "deep": ("[" * 100_000 + "]" * 100_000, "nests deeper"),
+    "deeper in a value": (with_text("[" * 1000 + "]" * 1000), "nests deeper"),
+    "lists": (with_text("[" + "[]," * MAX_TABLES + "1]"), "lists and tables"),
+    "many values": (with_text("[" + "1," * MAX_VALUES + "1]"), f"more than {MAX_VALUES} values"),
+    "quotes": ('"' * (3 * MAX_VALUES), "values"),
+    "a long text": (with_text(f'"{"a" * (MAX_TEXT + 1)}"'), f"a text of more than {MAX_TEXT}"),
+    "a very long text": (with_text(f'"{"a" * (7 * MAX_TEXT)}"'), f"a text of more than {MAX_TEXT}"),
+    "a long key": (with_text(f'{{"{"a" * (MAX_NAME + 1)}":1}}'), "a key of more than"),
+    "a key twice": (with_text('{"a":1,"a":2}'), "a key twice"),
+    "a field twice": ('{"run":"a","run":"b"}', "a key twice"),
+    "not ASCII": (with_text('"\u00e4"').replace("\\u00e4", "\u00e4"), "not ASCII"),
     "deeper than agreed": ({"values": {"x": json.loads("[" * MAX_DEPTH + "]" * MAX_DEPTH)}}, "nests deeper"),
-    "too long": (" " * (MAX_HEADER_BYTES + 1), "at most"),
+    "too long": (" " * (MAX_HEADER_BYTES + 1), "header is not ASCII of at most"),
     "NaN": (with_text("NaN"), "NaN"),
     "Infinity": (with_text("-Infinity"), "Infinity"),
     "overflow": (with_text("1e999"), "infinite"),
     "endless integer": (with_text("9" * 30), "beyond 64 bits"),
-    "unprintable integer": (with_text("9" * 5000), "not JSON"),
+    "unprintable integer": (with_text("9" * 5000), "a number of more than"),
+    "exponent": (with_text("1e" + "9" * 70), "a number of more than"),
     "half a letter": (with_text('"\\ud800"'), "surrogate"),
     "instruction": ({"kind": "Instruction"}, "expected a record of kind Reply"),
     "no kind": ({"kind": None}, "expected a record"),
@@ -201,8 +222,13 @@ def test_hostile_headers_are_refused(name: str) -> None:
         ({"protocol": 7, "release": b"9.1"}, r"\(fedtag of an unknown release\)"),
         ({"json": 7}, "not text"),
         ({"json": b"{}"}, "not text"),
-        ({"addresses": "[", "bodies": []}, "addresses are not JSON"),
-        ({"addresses": "[" * 100_000, "bodies": []}, "addresses are not JSON"),
+        ({"addresses": "[", "bodies": []}, "addresses is not JSON"),
+        ({"addresses": "[" * 100_000, "bodies": []}, "addresses nests deeper"),
+        ({"addresses": "[]", "bodies": [b""] * (MAX_LETTERS + 1)}, f"more than {MAX_LETTERS} letters"),
+        ({"addresses": '[["a","b","%s"]]' % ("c" * 65), "bodies": [b"x"]}, "more than 64 characters"),
+        ({"addresses": '[["a","%s","c"]]' % ("b" * 65), "bodies": [b"x"]}, "more than 64 characters"),
+        ({"addresses": " " * (MAX_HEADER_BYTES + 1), "bodies": []}, "addresses is not ASCII of at most"),
+        ({"more": 1}, "other entries"),
         ({"addresses": 1.5}, "addresses are not JSON"),
         ({"addresses": "{}", "bodies": []}, "differ in number"),
         ({"addresses": "[]"}, "differ in number"),
@@ -227,33 +253,93 @@ def test_a_message_without_our_header_is_refused() -> None:
         decode_reply(RecordDict({"header": ConfigRecord()}), LIMIT)
 
 
+def test_a_message_with_more_records_is_refused() -> None:
+    records = tampered()
+    records["metrics"] = MetricRecord({"accuracy": 1.0})
+    with pytest.raises(WireError, match="holds more than 'header' and 'tensors'"):
+        decode_reply(records, LIMIT)
+
+
 def blob_of(form: dict[str, Any], data: bytes) -> bytes:
     text = json.dumps({"update/w": form}).encode()
     return struct.pack("<Q", len(text)) + text + data
 
 
+FORM: dict[str, Any] = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+
+
+def table_of(text: str, data: bytes = b"") -> bytes:
+    return struct.pack("<Q", len(text)) + text.encode() + data
+
+
 @pytest.mark.parametrize(
-    "blob",
+    ("blob", "message"),
     [
-        blob_of({"dtype": "F32", "shape": [0, 2**63], "data_offsets": [0, 0]}, b""),
-        blob_of({"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 0]}, b""),
-        blob_of({"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}, b"1111"),
-        blob_of({"dtype": "F32", "shape": [1], "data_offsets": [0, 40]}, b"1111"),
-        blob_of({"dtype": "F4", "shape": [2], "data_offsets": [0, 1]}, b"1"),
-        blob_of({"dtype": "PICKLE", "shape": [1], "data_offsets": [0, 1]}, b"1"),
-        struct.pack("<Q", 2**63) + b"{}",
-        b"\x80\x04K\x01.",
+        (blob_of({**FORM, "shape": [0, 2**63], "data_offsets": [0, 0]}, b""), "beyond what its bytes"),
+        (blob_of({**FORM, "shape": [2**40, 0], "data_offsets": [0, 0]}, b""), "beyond what its bytes"),
+        (blob_of({**FORM, "shape": [0, MAX_EMPTY_SIDE + 1], "data_offsets": [0, 0]}, b""), "beyond what its"),
+        (blob_of({**FORM, "shape": [2**40, 2**40], "data_offsets": [0, 0]}, b""), "beyond what its bytes"),
+        (blob_of({**FORM, "shape": [2**20, 2**20]}, b"1111"), "not readable safetensors"),
+        (blob_of({**FORM, "shape": [1] * 9}, b"1111"), "no shape of at most 8"),
+        (blob_of({**FORM, "shape": [True]}, b"1111"), "no shape"),
+        (blob_of({**FORM, "shape": [1.0]}, b"1111"), "no shape"),
+        (blob_of({**FORM, "shape": [-1]}, b"1111"), "no shape"),
+        (blob_of({**FORM, "shape": 1}, b"1111"), "lacks dtype"),
+        (blob_of({**FORM, "more": 1}, b"1111"), "lacks dtype"),
+        (blob_of({**FORM, "data_offsets": [0, 40]}, b"1111"), "not readable safetensors"),
+        (blob_of({**FORM, "data_offsets": [4, 0]}, b"1111"), "not readable safetensors"),
+        (blob_of({**FORM, "data_offsets": ["0", 4]}, b"1111"), "not readable safetensors"),
+        (blob_of({**FORM, "dtype": "F4"}, b"1111"), "has type 'F4'"),
+        (blob_of({**FORM, "dtype": "C64", "data_offsets": [0, 8]}, b"1" * 8), "has type 'C64'"),
+        (blob_of({**FORM, "dtype": "PICKLE"}, b"1111"), "has type 'PICKLE'"),
+        (table_of(json.dumps({"a\u001b[2J": FORM}), b"1111"), "printable"),
+        (table_of(json.dumps({"a\u202e": FORM}), b"1111"), "printable"),
+        (table_of(json.dumps({"": FORM}), b"1111"), "printable"),
+        (table_of(json.dumps({"a" * 257: FORM}), b"1111"), "1 to 256 printable"),
+        (table_of(json.dumps({"a": FORM, "b": FORM}), b"1111"), "not readable safetensors"),
+        (table_of(json.dumps({"a": FORM, "b": {**FORM, "data_offsets": [2, 6]}}), b"1" * 6), "not readable"),
+        (table_of('{"a":%s,"a":%s}' % ((json.dumps(FORM),) * 2), b"1111"), "a key twice"),
+        (table_of('{"__metadata__":{"a":"b"}}'), "lacks dtype"),
+        (table_of("[" * 1000), "nests deeper"),
+        (table_of("[]"), "not readable safetensors"),
+        (table_of("{" * (MAX_TENSORS + 2)), f"more than {MAX_TENSORS} tensors"),
+        (table_of("{}" + " " * 2**24), f"{MAX_TENSORS} tensors are the most"),
+        (struct.pack("<Q", 2**63) + b"{}", "longer than what came"),
+        (struct.pack("<Q", 2) + b"\xff\xff", "not ASCII"),
+        (b"\x80\x04K\x01.", "lack a table"),
     ],
 )
-def test_forged_safetensors_are_refused(blob: bytes) -> None:
-    with pytest.raises(WireError, match="not readable safetensors"):
-        decode_reply(tampered(blob=blob), LIMIT)
+def test_forged_safetensors_are_refused(blob: bytes, message: str) -> None:
+    with pytest.raises(WireError, match=message):
+        decode_reply(tampered(blob=blob), LIMIT * 32)
+
+
+@given(
+    st.recursive(JSON | st.just(FORM), lambda one: st.dictionaries(TEXT, one, max_size=3), max_leaves=6),
+    st.binary(max_size=12),
+)
+def test_any_table_of_tensors_is_read_or_refused(table: Any, data: bytes) -> None:
+    with contextlib.suppress(WireError):
+        decode_reply(tampered(blob=table_of(json.dumps(table), data)), LIMIT)
+
+
+def test_what_the_product_supports_is_within_the_limits() -> None:
+    """A thousand clients' keys for twenty rounds of sums, and a model of many tensors."""
+    keys = {
+        f"site {number}": {"keys": ["0" * 64] * 20, "commitments": ["0" * 64] * 20} for number in range(1000)
+    }
+    model = {f"update/layers.{number}.weight": torch.ones(2, 3) for number in range(6000)}
+    sent = Content(
+        model, {"plan": keys}, tuple(Letter("a", f"site {n}", "shares", b"x") for n in range(1000))
+    )
+    assert same(decode_reply(encode(Reply("run", 1, 1, "train", "site", sent)), LIMIT).content, sent)
 
 
 def test_other_arrays_are_refused() -> None:
     with pytest.raises(WireError, match="one safetensors array"):
         decode_reply(tampered(blob=valid_blob(), stype="numpy.ndarray"), LIMIT)
-    for wrong in (ArrayRecord(), ConfigRecord()):
+    more = ArrayRecord({**tampered()["tensors"], "second": tampered()["tensors"]["blob"]})
+    for wrong in (ArrayRecord(), ConfigRecord(), more):
         records = tampered()
         records["tensors"] = wrong
         with pytest.raises(WireError, match="one safetensors array"):

@@ -30,9 +30,11 @@ def status(state: str = "training", **changed: object) -> RunStatus:
     return replace(usual, **changed)  # type: ignore[arg-type]
 
 
-def run(folder: Path, written: RunStatus | None, sites: str = "") -> Path:
+def run(folder: Path, written: RunStatus | None, placed: bool = False) -> Path:
     directory = RunDirectory(folder)
-    directory.write_config({"method": "fedavg", "rounds": 3, "clients": 2, "data": {"sites": sites}})
+    directory.write_config({"method": "fedavg", "rounds": 3, "clients": 2})
+    if placed:
+        directory.write_places({"data.source": "/somewhere"})
     directory.append_round(RoundRow(1, 1.0, 0.5, 0.5, 0.5, 2.0, {}, 100, 50, 2, 0))
     if written is not None:
         write_status(folder, written)
@@ -53,7 +55,7 @@ def test_a_run_that_goes_on(tmp_path: Path) -> None:
 
 def test_a_killed_process_is_noticed_and_what_helps_is_said(tmp_path: Path, dead_process: int) -> None:
     killed = status(pid=dead_process, updated=moment(datetime.now(UTC) - timedelta(hours=5)))
-    seen = look(run(tmp_path / "run", killed, sites="/somewhere"))
+    seen = look(run(tmp_path / "run", killed, placed=True))
     assert not seen.going
     assert seen.trouble is not None
     assert f"its process {dead_process} is gone" in seen.trouble
@@ -87,7 +89,7 @@ def test_ended_runs(tmp_path: Path) -> None:
     told = "round 2 stopped: 1 of 2. Complete rounds are safe: continue with --resume x"
     seen = look(run(tmp_path / "stopped", status("stopped", reason=told)))
     assert (seen.going, seen.trouble) == (False, told)
-    seen = look(run(tmp_path / "interrupted", status("stopped", reason="it was interrupted"), sites="x"))
+    seen = look(run(tmp_path / "interrupted", status("stopped", reason="it was interrupted"), placed=True))
     assert str(seen.trouble).startswith("it was interrupted; go on with `fedtag simulate --resume /")
 
 

@@ -53,7 +53,7 @@ def test_who_is_unknown_gets_nothing_and_too_much_drops_the_oldest(messages: Mes
     assert [one.body for one in messages.delivery("b").letters] == [b"second"]
     assert notes == [
         "a letter of a to 'nobody' is dropped: nobody is called so",
-        "1 letters to b are dropped, since more than exchange.max-message-mb waits for it",
+        "1 letters to b are dropped, since more than 16384 of them or exchange.max-message-mb waits for it",
     ]
 
 

@@ -244,7 +244,10 @@ FAULTS: dict[str, tuple[Change, str]] = {
     "undeclared value": (with_values(diagnoses=["J45"]), "'diagnoses' is declared by nothing"),
     "undeclared tensor": (with_tensors(lambda t: {**t, "texts/1": torch.zeros(1)}), "'texts' is declared"),
     "infinite": (with_header(lambda text: text.replace('"seconds":{', '"seconds":{"x":1e999,')), "infinite"),
-    "endless": (with_header(lambda text: text.replace('"steps":', f'"steps":{"9" * 400},"x":')), "64 bits"),
+    "endless": (
+        with_header(lambda text: text.replace('"steps":', f'"steps":{"9" * 400},"x":')),
+        "64 characters",
+    ),
     "deep": (
         with_header(lambda text: text.replace('"values":{', f'"values":{{"x":{"[" * 400}{"]" * 400},')),
         "nests",
@@ -254,7 +257,7 @@ FAULTS: dict[str, tuple[Change, str]] = {
         lambda instruction, reply: Message(RecordDict(), reply_to=instruction),
         "without a 'header'",
     ),
-    "blob": (blob_of({"a": {"dtype": "F32", "shape": [0, 2**63], "data_offsets": [0, 0]}}), "not readable"),
+    "blob": (blob_of({"a": {"dtype": "F32", "shape": [0, 2**63], "data_offsets": [0, 0]}}), "beyond what"),
     "letter": (
         edited(
             lambda reply: replace(

@@ -1,0 +1,75 @@
+"""Where an institution's data lie is nobody else's business: no absolute path is sent, or kept to be passed on."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedtag.client.run.site_run import SiteRun
+from fedtag.common.config import RunConfig
+from fedtag.deploy.federation.bundle import write_app
+from fedtag.runs.grid import InProcessGrid
+from fedtag.runs.simulation import prepare, reopen
+from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.progress import LineProgress
+from fedtag.server.tracking.run_directory import PLACES, SITES
+
+Where = dict[str, list[str]]
+
+
+@pytest.fixture
+def leaks(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Callable[[], Where]:
+    """Where the paths of a tiny run are found: in its messages, the app that goes to its sites, its directory."""
+
+    def run() -> Where:
+        base = tmp_path / "institutions"
+        folders = [write_feature_folder(base / f"site-{k}", seed=k) for k in range(2)]
+        settings = {
+            "method": "fedavg",
+            "clients": 2,
+            "rounds": 2,
+            "device": "cpu",
+            "data.source": ";".join(map(str, folders)),
+            "out": str(tmp_path / "run"),
+        }
+        prepared, wire = prepare(RunConfig.from_flat(settings)), []
+        clients = [SiteRun(site, prepared.config) for site in prepared.sites]
+        grid = InProcessGrid(clients, lambda parcel: wire.append(b"".join(parcel.objects.values())))
+        Rounds(grid, prepared.config, prepared.directory, LineProgress()).run()
+        app = write_app(tmp_path / "app", prepared.config.to_flat())
+        found = {f"message {k}": content for k, content in enumerate(wire)}
+        found["app"] = (app / "pyproject.toml").read_bytes()
+        for file in sorted(prepared.directory.path.rglob("*")):
+            place = file.relative_to(prepared.directory.path)
+            if file.is_file() and place.parts[0] not in (SITES, PLACES):
+                found[str(place)] = file.read_bytes()
+        assert len(wire) > 8
+        assert {"config.toml", "summary.json", "report.html", "README.md", "model.json"} <= found.keys()
+        wanted = {"of the data": str(base), "of anything here": str(tmp_path)}
+        return {
+            what: [name for name, text in found.items() if path.encode() in text]
+            for what, path in wanted.items()
+        }
+
+    return run
+
+
+def test_no_message_and_no_file_to_pass_on_names_a_place(leaks: Callable[[], Where], tmp_path: Path) -> None:
+    assert leaks() == {"of the data": [], "of anything here": []}
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert config["data"]["source"] == "site-0;site-1"
+    # What needs the places finds them: a run whose sites are lost makes them anew.
+    again = reopen(tmp_path / "run")
+    assert again.directory.read_places()["data.source"].startswith(str(tmp_path / "institutions"))
+
+
+def test_settings_as_they_were_given_would(
+    leaks: Callable[[], Where], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: with places left in the settings they stand in what sites are sent, and in the run's own files."""
+    monkeypatch.setattr(RunConfig, "without_places", lambda config: config)
+    found = leaks()
+    assert {"app", "config.toml", "report.html"} <= set(found["of the data"])
