@@ -17,7 +17,7 @@ from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.base import ClientMethod, Handler
 from fedtag.client.methods.fedgc.class_sums import feature_sums, gradient_sums, told_counts
-from fedtag.client.methods.fedgc.preparation import Prepared, prepared, prepared_by
+from fedtag.client.methods.fedgc.preparation import Prepared, prepared, prepared_by, seen_nodes
 from fedtag.client.methods.fedgc.targets import GRAPH as GRAPH_TENSORS
 from fedtag.client.methods.fedgc.targets import asked_of
 from fedtag.client.methods.fedgc.tuning import fine_tune
@@ -35,6 +35,7 @@ from fedtag.common.methods.fedgc.names import (
     MATCHED,
     MOMENTS,
     NODES,
+    SEEN,
     SQUARES,
     TEACHER,
     THETA,
@@ -99,8 +100,8 @@ class FedGC(ClientMethod[FedGCConfig]):
         ready = prepared(data, context)
         if not data.sizes["train_nodes"]:
             return Content()
-        update, training = class_sums(ready, data, context)
-        return Content(prefixed("update", update), {"training": training})
+        update, reported = class_sums(ready, data, context)
+        return Content(prefixed("update", update), reported)
 
     def predict(
         self, released: ReleasedModel, data: SiteData, context: Context, evidence: bool = False
@@ -168,8 +169,10 @@ def class_sums(ready: Prepared, data: SiteData, context: Context) -> tuple[dict[
     config, settings, asked = context.config, context.settings, context.content.values
     graph, seen = ready.graph(data), data.training.graph
     classes = graph.num_classes
-    labelled = torch.bincount(graph.y[graph.train_mask], minlength=classes)
-    trained = torch.bincount(seen.y[seen.train_mask], minlength=classes)
+    labelled, trained = (
+        torch.bincount(graph.y[rows], minlength=classes)
+        for rows in (graph.train_mask, graph.train_mask & seen.train_mask)
+    )
     enough = asked.get(MATCHED) if config.privacy.secure_aggregation else None
     counts = told_counts(
         labelled,
@@ -185,15 +188,16 @@ def class_sums(ready: Prepared, data: SiteData, context: Context) -> tuple[dict[
         sums = {
             f"{GRADIENT}/{place}": value for place, value in enumerate(gradient_sums(weights, batch, counts))
         }
-        loss = functional.cross_entropy(logits(weights, batch), batch.y)
+        # Of no labelled node there is no loss.
+        loss = functional.cross_entropy(logits(weights, batch), batch.y) if batch.y.numel() else None
     sums |= {COUNTS: counts, LABELLED: labelled, TRAINED: trained}
     sums[NODES] = torch.tensor([graph.num_nodes])
     if asked.get(MOMENTS):
-        rows = graph.train_mask
-        sums[FEATURES], sums[SQUARES] = feature_sums(graph.x[rows], graph.y[rows], counts)
+        rows = seen_nodes(data, context)
+        sums[SEEN], sums[FEATURES], sums[SQUARES] = feature_sums(graph.x, rows, settings.min_class_count)
     scale = unit(config.aggregation.weights, data.sizes["train_nodes"])
     update = {name: (value.double() * scale).float().cpu() for name, value in sums.items()}
-    return update, {"loss": float(loss), "steps": 0}
+    return update, {} if loss is None else {"training": {"loss": float(loss), "steps": 0}}
 
 
 def class_sampler(ready: Prepared, data: SiteData, context: Context) -> ClassSampler:

@@ -14,7 +14,7 @@ from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.data.shadow_nodes import outside_splits, shadow_half
 from fedtag.client.methods.fedgc import bottleneck
-from fedtag.client.methods.fedgc.pseudo_labels import with_pseudo_labels
+from fedtag.client.methods.fedgc.pseudo_labels import surest_half, with_pseudo_labels
 from fedtag.client.site.state import Remembered, newest_kept
 from fedtag.common.errors import ProtocolError
 from fedtag.common.graph import Graph
@@ -36,7 +36,7 @@ class Prepared:
     Args:
         x: features of every node, by which it is condensed, fine-tuned and scored.
         y: labels that may be learned; −1 elsewhere.
-        labelled: training nodes, and those with a pseudo-label.
+        labelled: where there is one: training nodes, those with a pseudo-label, or both.
     """
 
     x: Float[Tensor, "nodes dim"]
@@ -91,11 +91,14 @@ def prepared_by(parameters: Mapping[str, Tensor], data: SiteData, context: Conte
     graph, config = data.training.graph, context.config
     y, labelled = torch.where(graph.train_mask, graph.y, -1), graph.train_mask
     teacher = teacher_with(parameters, data, context) if parameters else None
-    if teacher is not None and context.settings.self_training:
+    if teacher is not None and context.settings.learn_from != "training":
         with context.timed("pseudo-labels"), torch.no_grad():
             logits = teacher(graph.x, data.training.adjacency)
             set_aside = shadow_half(outside_splits(graph), config.seed, data.site.name)
-            y, labelled = with_pseudo_labels(graph, logits, context.settings.confidence, set_aside)
+            if context.settings.learn_from == "pseudo":
+                y, labelled = surest_half(graph, logits, set_aside)
+            else:
+                y, labelled = with_pseudo_labels(graph, logits, context.settings.confidence, set_aside)
     return Prepared(transformed(teacher, data, context), y, labelled)
 
 
@@ -107,6 +110,12 @@ def teacher_with(
     model = initial_teacher(context.config, graph.x.shape[1], graph.num_classes).to(data.device)
     load_parameters(model, parameters)
     return model
+
+
+def seen_nodes(data: SiteData, context: Context) -> Bool[Tensor, " nodes"]:
+    """The nodes that training may see: where it is inductive, none of test."""
+    hidden = data.graph.test_mask
+    return ~hidden if context.config.train.inductive else torch.ones_like(hidden)
 
 
 def transformed(
@@ -122,14 +131,12 @@ def transformed(
     settings, graph, adjacency = context.settings, data.training.graph, data.training.adjacency
     if teacher is None or not settings.bottleneck:
         return graph.x
-    # Where training is inductive, no loss may look at test nodes.
-    hidden = graph.test_mask if context.config.train.inductive else torch.zeros_like(graph.test_mask)
     with context.timed("bottleneck"):
         return bottleneck.transformed(
             graph.x,
             adjacency,
             lambda z: teacher(z, adjacency),
-            ~hidden,
+            seen_nodes(data, context),
             compression=settings.compression,
             epochs=settings.bottleneck_epochs,
             rate=settings.bottleneck_rate,

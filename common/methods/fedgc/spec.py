@@ -38,6 +38,16 @@ def _noise(settings: RunSettings) -> str:
     return f"differential privacy would put noise on the counts by which {SPEC.name} divides: set privacy.dp.mode = off"
 
 
+def _transformed(settings: RunSettings) -> str:
+    own = settings.own(FedGCConfig)
+    if own.learn_from != "pseudo" or not own.bottleneck:
+        return ""
+    return (
+        f"{SPEC.name}.bottleneck makes features by the self-trained model, which {SPEC.name}.learn-from = pseudo keeps "
+        f"out of the release: set {SPEC.name}.learn-from = both or training, or {SPEC.name}.bottleneck = false"
+    )
+
+
 def _no_round_left(settings: RunSettings) -> str:
     own = settings.own(FedGCConfig)
     if teaching_rounds(own) < settings.rounds:
@@ -69,8 +79,10 @@ SPEC = MethodSpec(
         Exclusion("robust rules, fednova and distribution-aware weights", _quotients),
         Exclusion("an average of models", _average),
         Exclusion("differential privacy", _noise),
+        Exclusion("a bottleneck without the self-trained model", _transformed),
         Exclusion("no round after self-training", _no_round_left),
     ),
+    renamed={"fedgc.self-training": "fedgc.learn-from"},
     released_with=("train.inductive",),
     client="fedtag.client.methods.fedgc:METHOD",
     server="fedtag.server.methods.fedgc.method:METHOD",

@@ -21,6 +21,7 @@ from fedtag.common.methods.fedgc.names import (
     MATCHED,
     MOMENTS,
     NODES,
+    SEEN,
     SQUARES,
     TEACHER,
     THETA,
@@ -137,7 +138,7 @@ class FedGC(ServerMethod):
         shapes |= dict.fromkeys((COUNTS, LABELLED, TRAINED), (classes,))
         shapes[NODES] = (1,)
         if not state.section(GRAPH_TENSORS):
-            shapes |= dict.fromkeys((FEATURES, SQUARES), (values["dimension"],))
+            shapes |= {**dict.fromkeys((FEATURES, SQUARES), (values["dimension"],)), SEEN: (1,)}
         return {f"update/{name}": TensorForm(shape, torch.float32) for name, shape in shapes.items()}
 
     def combine(
@@ -182,7 +183,9 @@ class FedGC(ServerMethod):
         graph = state.section(GRAPH_TENSORS)
         if not graph:
             return {}
-        teacher = prefixed(TEACHER, state.section(TEACHER))
+        # What was learned from nodes with pseudo-labels alone does without the model that gave these.
+        alone = context.settings.own(FedGCConfig).learn_from == "pseudo"
+        teacher = {} if alone else prefixed(TEACHER, state.section(TEACHER))
         return {**prefixed("graph", as_it_stands(graph, context.settings).tensors), **teacher}
 
     def released(self, state: ServerState, context: ServerContext) -> Mapping[str, Tensor]:

@@ -22,7 +22,7 @@ def enough_in_all(sums: Sums, config: RunConfig) -> list[bool]:
 
 
 def still_unmatched(values: Mapping[str, Any], sums: Sums, config: RunConfig) -> dict[str, int]:
-    """Labelled nodes of the classes with training nodes of which no round so far had a gradient, by name.
+    """Labelled nodes of the classes that are condensed and of which no round so far had a gradient, by name.
 
     Under secure summation, whoever has enough in all will have one from the next round on.
     """
@@ -30,7 +30,8 @@ def still_unmatched(values: Mapping[str, Any], sums: Sums, config: RunConfig) ->
     if config.privacy.secure_aggregation:
         matched = [one or other for one, other in zip(matched, enough_in_all(sums, config), strict=True)]
     before = values.get(UNMATCHED)
-    labelled, trained = sums.labelled.tolist(), sums.trained.tolist()
+    labelled = sums.labelled.tolist()
+    trained = sums.trained.tolist() if bool(sums.trained.any()) else labelled
     return {
         name: labelled[place]
         for place, name in enumerate(values["names"])
