@@ -132,7 +132,7 @@ def node_norms(weights: Weights, batch: Batch) -> Float[Tensor, " labelled"]:
     """The L2 norm of each of these, over all weights together."""
     norms = [
         torch.cat([gradient.flatten(1) for gradient in node_gradients(weights, part)], 1).double().norm(dim=1)
-        for part in _parts(batch)
+        for part in parts_of(batch)
     ]
     return torch.cat(norms).to(weights[0].dtype) if norms else weights[0].new_zeros(0)
 
@@ -187,7 +187,7 @@ def _moved_logits(
     return batch.second @ (turned @ second + functional.relu(before) @ direction[2]) + direction[3]
 
 
-def _parts(batch: Batch) -> Iterator[Batch]:
+def parts_of(batch: Batch) -> Iterator[Batch]:
     """The labelled nodes in parts, each with those nodes alone that it reads."""
     for rows in torch.arange(batch.y.numel(), device=batch.y.device).split(NODES_AT_ONCE):
         second = batch.second.index_select(0, rows)

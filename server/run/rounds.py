@@ -7,7 +7,7 @@ a last exchange scores the final model.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -29,7 +29,7 @@ from fedtag.server.methods.assembly import method_of
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.method import course
 from fedtag.server.protocol.phases import Phase
-from fedtag.server.protocol.state import Aggregate
+from fedtag.server.protocol.state import Aggregate, ServerState
 from fedtag.server.run.conclusion import conclude
 from fedtag.server.run.preparation import prepare
 from fedtag.server.state.checkpoint import CheckpointFolder
@@ -47,6 +47,9 @@ from fedtag.server.tracking.rows import Summary
 from fedtag.server.tracking.run_directory import RunDirectory
 from fedtag.server.tracking.tensorboard import ScalarLog
 
+Witness = Callable[[int, Phase, ServerState, Outcome], None]
+"""Told a round, one of its phases, the state with which clients were asked, and what came of that."""
+
 
 class Rounds:
     """A run of one method over a grid of clients, written to a run directory.
@@ -57,6 +60,8 @@ class Rounds:
         directory: opened for a new run, or with its earlier checkpoint for one that goes on.
         progress: told about rounds and troubles.
         meters: of the run, where somebody reads them.
+        witness: told what came of each exchange of a round, before the method's state follows from it; in a simulation
+            that an audit does again, nowhere else.
     """
 
     def __init__(
@@ -66,8 +71,10 @@ class Rounds:
         directory: RunDirectory,
         progress: Progress,
         meters: Meters | None = None,
+        witness: Witness | None = None,
     ) -> None:
         self.config = config
+        self.witness = witness
         self.directory = directory
         self.progress = progress
         self.method = method_of(config)
@@ -151,6 +158,9 @@ class Rounds:
             outcome = self._exchanged(current, phase)
             if position == 0:
                 self._score_pending(outcome, current.due, scalars)
+            if self.witness is not None:
+                assert run_state.state is not None
+                self.witness(round_number, phase, run_state.state, outcome)
             weights = self._combined(phase, outcome) or weights
             contributed |= outcome.contributed
         seconds, traffic = {**current.seconds, "bookkeeping": current.left(start)}, current.traffic

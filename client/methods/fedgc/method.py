@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from fedtag.client.attacks.population import Population
 from fedtag.client.attacks.targets import Target
+from fedtag.client.attacks.transcript import Seen, Transcript
 from fedtag.client.condense.synthetic.sampling import ClassSampler
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
@@ -20,6 +21,7 @@ from fedtag.client.methods.fedgc.class_sums import feature_sums, gradient_sums, 
 from fedtag.client.methods.fedgc.preparation import Prepared, prepared, prepared_by, seen_nodes
 from fedtag.client.methods.fedgc.targets import GRAPH as GRAPH_TENSORS
 from fedtag.client.methods.fedgc.targets import asked_of
+from fedtag.client.methods.fedgc.transcript import transcripts
 from fedtag.client.methods.fedgc.tuning import fine_tune
 from fedtag.client.methods.side import Sites
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
@@ -39,6 +41,7 @@ from fedtag.common.methods.fedgc.names import (
     SQUARES,
     TEACHER,
     THETA,
+    TRAIN_PHASE,
     TRAINED,
     TUNED,
     unit,
@@ -68,6 +71,8 @@ class FedGC(ClientMethod[FedGCConfig]):
     - `condensed`: after the others, the model that the server trained on the condensed graph.
     - `tuned`: that model after some steps on the client's own graph.
     """
+
+    seen_phases = (TRAIN_PHASE, CONDENSE_PHASE)
 
     def handlers(self) -> Mapping[str, Handler]:
         return {**super().handlers(), CONDENSE_PHASE: self.condense}
@@ -128,6 +133,9 @@ class FedGC(ClientMethod[FedGCConfig]):
         self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
     ) -> Sequence[Target]:
         return asked_of(tensors, known, sites, people)
+
+    def transcripts(self, seen: Sequence[Seen], sites: Sites, people: Population) -> Sequence[Transcript]:
+        return transcripts(seen, sites, people)
 
     def trained_on(self, tensors: Mapping[str, Tensor], config: RunConfig, classes: int) -> NodeClassifier:
         own = config.own(FedGCConfig)

@@ -23,10 +23,12 @@ from fedtag.common.methods.fedgc.names import TEACHER
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import fingerprint, load_parameters
+from fedtag.common.wire.records import Content
 
 Context = RunContext[FedGCConfig]
 
 NAME = "prepared"
+NO_TEACHER, FINGERPRINT = "none", 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +57,7 @@ def prepared(data: SiteData, context: Context) -> Prepared:
         ProtocolError: the site has lost them, and the model did not come again.
     """
     content = context.content
-    version = str(content.values.get(TEACHER, "none"))[:16]
-    if not version.isalnum():
-        raise ProtocolError(f"the fingerprint {version!r} of the self-trained model is none")
+    version = version_of(content)
 
     def made() -> Remembered:
         parameters = content.section(TEACHER)
@@ -74,14 +74,30 @@ def prepared(data: SiteData, context: Context) -> Prepared:
     return context.cached(data, f"{NAME} {version}", restored)
 
 
-def kept_preparation(state: Path, teacher: Mapping[str, Tensor]) -> Prepared | None:
+def version_of(content: Content) -> str:
+    """What a site's preparation for an exchange is called by: the self-trained model that its server names.
+
+    Raises:
+        ProtocolError: it names none.
+    """
+    version = str(content.values.get(TEACHER, NO_TEACHER))[:FINGERPRINT]
+    if not version.isalnum():
+        raise ProtocolError(f"the fingerprint {version!r} of the self-trained model is none")
+    return version
+
+
+def version_with(teacher: Mapping[str, Tensor]) -> str:
+    """The same by the parameters of that model; empty for a run without."""
+    return fingerprint(teacher)[:FINGERPRINT] if teacher else NO_TEACHER
+
+
+def kept_preparation(state: Path, version: str) -> Prepared | None:
     """What a site has kept of its newest run with a self-trained model, on the CPU; None if it has not.
 
     Args:
         state: folder of the site.
-        teacher: parameters of the model; empty for a run without.
+        version: of the preparation.
     """
-    version = fingerprint(teacher)[:16] if teacher else "none"
     kept = newest_kept(state, f"{NAME}-{version}")
     return None if kept is None else Prepared(**kept.tensors)
 
