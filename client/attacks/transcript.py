@@ -22,7 +22,7 @@ PROJECTION = "projection"
 INSIDER = "insider who knows the rows"
 RIDGE = 1e-3
 """Of the mean squared norm of the candidates' gradients: noise in sums must not be taken for contributions."""
-MOST_EXCHANGES = 12
+MOST_EXCHANGES = 6
 """Exchanges of a phase that an attack reads, the first ones; without noise more tell little that these do not."""
 MOST_CANDIDATES = 512
 """Nodes among which is solved at a time."""
@@ -85,10 +85,10 @@ class Candidates:
 
         Args:
             gradients: each candidate's own term, should it be behind the sum.
-            total: the sum, of which only the direction counts.
+            total: the sum, in the unit of the terms where shares are compared between sums.
         """
         size = total.double().norm().clamp_min(1e-30)
-        inner = (gradients @ total).double() / size
+        inner = (gradients @ total.to(gradients)).double() / size
         self._projection += inner / gradients.double().norm(dim=1).clamp_min(1e-30)
         self._inner += inner
         self._gram += (gradients @ gradients.T).double() / size
@@ -100,11 +100,9 @@ class Candidates:
         return {PROJECTION: self._projection.numpy(), INSIDER: shares.numpy()}
 
 
-def parted(rows: Int[np.ndarray, " candidates"]) -> list[Candidates]:
-    """Candidates in parts among which can be solved."""
-    return [
-        Candidates(rows[begin : begin + MOST_CANDIDATES]) for begin in range(0, len(rows), MOST_CANDIDATES)
-    ]
+def parted(rows: Int[np.ndarray, " nodes"]) -> list[Int[np.ndarray, " candidates"]]:
+    """Nodes in parts among which can be solved."""
+    return [rows[begin : begin + MOST_CANDIDATES] for begin in range(0, len(rows), MOST_CANDIDATES)]
 
 
 def transcript(name: str, candidates: Sequence[Candidates], nodes: int) -> Transcript:

@@ -37,7 +37,8 @@ from fedtag.server.state.monitor import Monitor
 from fedtag.server.state.progress import Progress, announce_guarantee, announce_untrained
 from fedtag.server.state.round import Round, Traffic
 from fedtag.server.state.run_state import RunState
-from fedtag.server.strategies.aggregation import Aggregation, check_phases
+from fedtag.server.strategies.accounting import spent
+from fedtag.server.strategies.aggregation import Aggregation, check_noised, check_phases
 from fedtag.server.sums.masked import MaskedSums
 from fedtag.server.sums.outcome import Outcome, Sums
 from fedtag.server.sums.plain import PlainSums
@@ -102,7 +103,13 @@ class Rounds:
     def _run(self) -> Summary:
         phases = course(self.method, self.config.rounds, self.context)
         check_phases(phases, self.config)
-        announce_guarantee(self.config, sum(phase.sums for phase in phases), self.progress)
+        own = self.method.guarantee(None, self.context)
+        if own is not None:
+            check_noised(phases, own, self.config)
+        # A choice by validation would be a query of its own.
+        self.chooses = own is None and self.config.privacy.dp.mode == "off"
+        due = own or spent(self.config, sum(phase.sums for phase in phases), 0)
+        announce_guarantee(due, self.config.rounds, self.progress)
         restored = RunState.resumed(self.checkpoints, self.directory)
         if restored is not None:
             self.run_state, note = restored
@@ -229,7 +236,7 @@ class Rounds:
                 row.round,
                 scores,
                 self.method.released(run_state.state, self.context),
-                choose=self.config.privacy.dp.mode == "off",
+                choose=self.chooses,
                 releasable=self.method.releasable(row.round, self.context),
                 condensed=self.method.condensed(run_state.state, self.context),
             )

@@ -18,6 +18,7 @@ from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.base import ClientMethod, Handler
 from fedtag.client.methods.fedgc.class_sums import feature_sums, gradient_sums, told_counts
+from fedtag.client.methods.fedgc.private_sums import clipped_sums, noise_share, noised
 from fedtag.client.methods.fedgc.preparation import Prepared, prepared, prepared_by, seen_nodes
 from fedtag.client.methods.fedgc.targets import GRAPH as GRAPH_TENSORS
 from fedtag.client.methods.fedgc.targets import asked_of
@@ -53,7 +54,8 @@ from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import Parameters, load_parameters
 from fedtag.common.synthetic.condensed import Condensed
-from fedtag.common.synthetic.gradients import initial_weights, logits
+from fedtag.common.numerics.noise import entropy_generator
+from fedtag.common.synthetic.gradients import Weights, initial_weights, logits
 from fedtag.common.wire.records import Content, prefixed
 
 Context = RunContext[FedGCConfig]
@@ -103,6 +105,8 @@ class FedGC(ClientMethod[FedGCConfig]):
         """Sums over classes, from clients that have training nodes."""
         # Also where there is nothing to tell: what it is made of does not come a second time.
         ready = prepared(data, context)
+        if context.settings.dp_mode != "off":
+            return Content(prefixed("update", private_sums(ready, data, context)))
         if not data.sizes["train_nodes"]:
             return Content()
         update, reported = class_sums(ready, data, context)
@@ -188,24 +192,57 @@ def class_sums(ready: Prepared, data: SiteData, context: Context) -> tuple[dict[
         None if enough is None else torch.tensor(enough, device=labelled.device),
     )
     with context.timed("gradients"):
-        theta = torch.Generator().manual_seed(asked[THETA])
-        weights = initial_weights(
-            settings.matching_model, graph.x.shape[1], settings.hidden, classes, theta, data.device
-        )
+        weights = matching_weights(data, context)
         batch = class_sampler(ready, data, context).batch()
         sums = {
             f"{GRADIENT}/{place}": value for place, value in enumerate(gradient_sums(weights, batch, counts))
         }
         # Of no labelled node there is no loss.
         loss = functional.cross_entropy(logits(weights, batch), batch.y) if batch.y.numel() else None
-    sums |= {COUNTS: counts, LABELLED: labelled, TRAINED: trained}
-    sums[NODES] = torch.tensor([graph.num_nodes])
-    if asked.get(MOMENTS):
+    sums |= {COUNTS: counts, LABELLED: labelled, TRAINED: trained, **node_sums(ready, data, context)}
+    return in_unit(sums, data, context), {} if loss is None else {"training": {"loss": float(loss), "steps": 0}}
+
+
+def private_sums(ready: Prepared, data: SiteData, context: Context) -> dict[str, Tensor]:
+    """The same with noise for single training nodes; nothing of a site whose part does not count.
+
+    Counts are asked for once: whose labels are learned does not change.
+    """
+    settings, table = context.settings, context.sum_weights
+    if not (data.sizes["train_nodes"] if table is None else table.get(data.site.name)):
+        return {}
+    share = noise_share(context)
+    with context.timed("gradients"):
+        weights, counted = matching_weights(data, context), bool(context.content.values.get(MOMENTS))
+        sums = clipped_sums(weights, ready.graph(data), data.training.adjacency, settings.dp_clip, counted)
+    with context.timed("noise"):
+        sums = noised(sums, settings.dp_clip, share, entropy_generator())
+    return in_unit({**sums, **node_sums(ready, data, context)}, data, context)
+
+
+def matching_weights(data: SiteData, context: Context) -> Weights:
+    """θ of the exchange."""
+    settings, graph = context.settings, data.graph
+    theta = torch.Generator().manual_seed(context.content.values[THETA])
+    return initial_weights(
+        settings.matching_model, graph.x.shape[1], settings.hidden, graph.num_classes, theta, data.device
+    )
+
+
+def node_sums(ready: Prepared, data: SiteData, context: Context) -> dict[str, Tensor]:
+    """The number of nodes and, where they are asked for, sums of features: the same whoever is labelled."""
+    sums = {NODES: torch.tensor([ready.x.shape[0]])}
+    if context.content.values.get(MOMENTS):
         rows = seen_nodes(data, context)
-        sums[SEEN], sums[FEATURES], sums[SQUARES] = feature_sums(graph.x, rows, settings.min_class_count)
-    scale = unit(config.aggregation.weights, data.sizes["train_nodes"])
-    update = {name: (value.double() * scale).float().cpu() for name, value in sums.items()}
-    return update, {} if loss is None else {"training": {"loss": float(loss), "steps": 0}}
+        found = feature_sums(ready.x, rows, context.settings.min_class_count)
+        sums |= dict(zip((SEEN, FEATURES, SQUARES), found, strict=True))
+    return sums
+
+
+def in_unit(sums: Mapping[str, Tensor], data: SiteData, context: Context) -> dict[str, Tensor]:
+    """Sums as they are averaged over clients."""
+    scale = unit(context.config.aggregation.weights, data.sizes["train_nodes"])
+    return {name: (value.double() * scale).float().cpu() for name, value in sums.items()}
 
 
 def class_sampler(ready: Prepared, data: SiteData, context: Context) -> ClassSampler:

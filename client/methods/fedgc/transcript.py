@@ -6,7 +6,7 @@ features are over all nodes that training may see, whatever is known of their la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -41,11 +41,12 @@ def transcripts(seen: Sequence[Seen], sites: Sites, people: Population) -> Seque
         (TRAIN_PHASE, "updates of self-training", view.update_terms, _update, float),
     ):
         exchanges = [one for one in seen if one.phase == phase and one.total]
-        if not exchanges:
-            continue
-        if all(one.single for one in exchanges):
-            found.append(view.attacked(f"{name}, of each site", exchanges, terms, observed, scale))
-        found.append(view.attacked(f"{name}, summed over sites", exchanges, terms, observed, None))
+        if exchanges:
+            alone, together = view.attacked(exchanges, terms, observed, scale)
+            # Under masks nothing came of any one site.
+            if any(one.single for one in exchanges):
+                found.append(transcript(f"{name}, of each site", alone, people.graph.num_nodes))
+            found.append(transcript(f"{name}, summed over sites", together, people.graph.num_nodes))
     return found
 
 
@@ -76,45 +77,40 @@ class _View:
         self.offsets = np.cumsum([0, *sizes])
 
     def attacked(
-        self, name: str, exchanges: Sequence[Seen], terms: Terms, observed: Observed, scale: Scale | None
-    ) -> Transcript:
-        """The attack on one kind of sums, class by class, since labels are known; without a scale on those in all."""
-        candidates = [one for group in self.groups(scale is None) for one in parted(group)]
-        for one in candidates:
-            for exchange in exchanges:
-                self.read(one, exchange, terms, observed, scale)
-        return transcript(name, candidates, self.people.graph.num_nodes)
+        self, exchanges: Sequence[Seen], terms: Terms, observed: Observed, scale: Scale
+    ) -> tuple[list[Candidates], list[Candidates]]:
+        """What exchanges tell of training and test nodes, class by class, since labels are known.
 
-    def groups(self, summed: bool) -> Iterator[np.ndarray]:
-        """Nodes of one label that may be behind one sum: training and test nodes, of one site or of all."""
+        Returns:
+            by what each site sent, and by what that came to.
+        """
         people = self.people
         asked = (people.members | people.non_members).cpu().numpy()
-        whole = [(0, len(asked))] if summed else list(zip(self.offsets, self.offsets[1:], strict=False))
-        for begin, end in whole:
-            for label in range(people.graph.num_classes):
-                chosen = np.flatnonzero(asked[begin:end] & (people.labels[begin:end] == label)) + begin
-                if len(chosen):
-                    yield chosen
+        alone: list[Candidates] = []
+        together: list[Candidates] = []
+        for label in range(people.graph.num_classes):
+            for rows in parted(np.flatnonzero(asked & (people.labels == label))):
+                place = np.searchsorted(self.offsets, rows, side="right") - 1
+                groups = {one: Candidates(rows[place == one]) for one in np.unique(place).tolist()}
+                whole = Candidates(np.concatenate([group.rows for group in groups.values()]))
+                for exchange in exchanges:
+                    own = {one: terms(exchange, one, self.mask(one, group)) for one, group in groups.items()}
+                    whole.add(torch.cat(list(own.values())).cpu(), observed(Content(exchange.total), label))
+                    for one, group in groups.items():
+                        name = self.sites[one][0].site.name
+                        if name in exchange.single:
+                            sent = observed(Content(exchange.single[name]), label)
+                            group.add(own[one].cpu(), sent * scale(exchange.sizes[name]))
+                alone += groups.values()
+                together.append(whole)
+        return alone, together
 
-    def read(
-        self, group: Candidates, exchange: Seen, terms: Terms, observed: Observed, scale: Scale | None
-    ) -> None:
-        """Let candidates of one label know of an exchange; nothing where their site sent nothing."""
-        label = int(self.people.labels[group.rows[0]])
-        places = np.searchsorted(self.offsets, group.rows, side="right") - 1
-        gradients = []
-        for place in np.unique(places).tolist():
-            mask = torch.zeros(self.sites[place][0].graph.num_nodes, dtype=torch.bool)
-            mask[group.rows[places == place] - self.offsets[place]] = True
-            gradients.append(terms(exchange, place, mask.to(self.sites[place][0].device)).cpu())
-        if scale is None:
-            total = observed(Content(exchange.total), label)
-        else:
-            name = self.sites[int(places[0])][0].site.name
-            if name not in exchange.single:
-                return
-            total = observed(Content(exchange.single[name]), label) * scale(exchange.sizes[name])
-        group.add(torch.cat(gradients), total.float())
+    def mask(self, place: int, group: Candidates) -> Bool[Tensor, " nodes"]:
+        """Where candidates of a site stand in its own graph."""
+        data = self.sites[place][0]
+        mask = torch.zeros(data.graph.num_nodes, dtype=torch.bool)
+        mask[group.rows - self.offsets[place]] = True
+        return mask.to(data.device)
 
     def class_terms(self, exchange: Seen, place: int, chosen: Bool[Tensor, " nodes"]) -> Tensor:
         data, context = self.sites[place]

@@ -53,17 +53,19 @@ class Sums:
         """From the mean of what clients sent.
 
         Args:
-            step: by the names of `fedtag.common.methods.fedgc.names`.
+            step: by the names of `fedtag.common.methods.fedgc.names`; where counts carry noise they are those of the
+                labelled and of the training nodes, too.
             scale: by which the mean is multiplied to be a sum again.
         """
         total = {name: value.double() * scale for name, value in step.items()}
         places = sorted(int(name.removeprefix(f"{GRADIENT}/")) for name in total if name.startswith(GRADIENT))
+        # Sums of fixed-point numbers miss whole ones by a little.
+        counts = total[COUNTS].round().clamp_min(0)
         return cls(
             tuple(total[f"{GRADIENT}/{place}"] for place in places),
-            # Sums of fixed-point numbers miss whole ones by a little.
-            total[COUNTS].round(),
-            total[LABELLED].round().long(),
-            total[TRAINED].round().long(),
+            counts,
+            total.get(LABELLED, counts).round().long(),
+            total.get(TRAINED, counts).round().long(),
             round(float(total[NODES])),
             round(float(total[SEEN])) if SEEN in total else 0,
             total.get(FEATURES),
