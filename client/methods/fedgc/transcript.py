@@ -21,7 +21,7 @@ from fedtag.client.methods.fedgc.preparation import kept_preparation, teacher_wi
 from fedtag.client.methods.side import Sites
 from fedtag.common.methods.fedgc.names import CONDENSE_PHASE, GRADIENT, THETA, TRAIN_PHASE, unit
 from fedtag.common.methods.fedgc.settings import FedGCConfig
-from fedtag.common.synthetic.gradients import NODES_AT_ONCE, initial_weights, node_gradients, parts_of
+from fedtag.common.synthetic.gradients import NODES_AT_ONCE, TINY, initial_weights, node_gradients, parts_of
 from fedtag.common.wire.records import Content
 
 Terms = Callable[[Seen, int, Bool[Tensor, " nodes"]], Float[Tensor, "candidates values"]]
@@ -125,7 +125,10 @@ class _View:
         )
         batch = whole_batch(self.x[place], data.training.adjacency, chosen, data.graph.y)
         found = [node_gradients(weights, part) for part in parts_of(batch)]
-        return torch.cat([torch.cat([value.flatten(1) for value in one], 1) for one in found])
+        terms = torch.cat([torch.cat([value.flatten(1) for value in one], 1) for one in found])
+        if own.dp_mode == "off":
+            return terms
+        return terms * (own.dp_clip / terms.norm(dim=1, keepdim=True).clamp_min(TINY)).clamp_max(1)
 
     def update_terms(self, exchange: Seen, place: int, chosen: Bool[Tensor, " nodes"]) -> Tensor:
         data, context = self.sites[place]
