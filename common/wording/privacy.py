@@ -36,11 +36,12 @@ PSEUDO = "pseudo-labelled nodes"
 TEACHER_TELLS = (
     "What the self-trained model tells, the server, the sites and, if it is released, whoever gets it can learn, "
     "whatever the condensed graph hides. Masked sums do not change that model; fewer rounds of self-training stop it "
-    "earlier, and without pseudo-labels and a bottleneck there is none. Audit the run that was made so: only its figures "
-    "count"
+    "earlier, and without pseudo-labels and a bottleneck there is none. Audit the run that was made so: only its "
+    "figures count"
 )
 SERVER_SAW = (
-    "What the server saw goes to nobody else by itself, but the server, and whoever reads along there, could tell so much"
+    "What the server saw goes to nobody else by itself, but the server, and whoever reads along there, could tell so "
+    "much"
 )
 UNSEEN = "What the server saw was not attacked: it may tell more than what is released"
 WITHOUT_INSIDER = (

@@ -68,8 +68,8 @@ def privacy_audit(
     fails.
 
     release is all that is passed on: of a run that releases a condensed graph, models of it are asked with raw features
-    and, where the sites' folders still hold them, with the features that the sites keep; nodes with a pseudo-label are a
-    second group of members. The attacker's nodes are those that training set aside. self-trained is the model of
+    and, where the sites' folders still hold them, with the features that the sites keep; nodes with a pseudo-label are
+    a second group of members. The attacker's nodes are those that training set aside. self-trained is the model of
     self-training, which the server and the sites have even where it is not released. transcript is what a server saw
     that keeps to the protocol: the sums that each site sent, or what masks leave of them; a simulated run is done again
     for it, and the sums are projected on what each node would have added, and taken apart by an insider who knows the
@@ -90,7 +90,18 @@ def privacy_audit(
     from fedtag.deploy.terminal.display import display
     from fedtag.deploy.terminal.privacy_table import show_audit
 
-    audit = auditing.Audit(path, tuple(data or ()), defences, models, draws, cache, device, seed, over_rounds, tuple(target or ()))
+    audit = auditing.Audit(
+        path,
+        tuple(data or ()),
+        defences,
+        models,
+        draws,
+        cache,
+        device,
+        seed,
+        over_rounds,
+        tuple(target or ()),
+    )
     with display(debug) as progress:
         record = auditing.audit_privacy(audit, progress)
     console = results()

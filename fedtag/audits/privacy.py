@@ -130,7 +130,9 @@ def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
             )
         with limited_threads(people.graph.x.numel()):
             kept = kept_by_server(audit.path)
-            targets = [one for one in released_targets(artefact, kept, sessions, people) if audit.wants(one.of)]
+            targets = [
+                one for one in released_targets(artefact, kept, sessions, people) if audit.wants(one.of)
+            ]
             if SELF_TRAINED in audit.targets and not any(one.of == SELF_TRAINED for one in targets):
                 raise ConfigError(
                     f"{audit.path} has no self-trained model, neither released nor in its checkpoint: leave --target "
@@ -139,8 +141,12 @@ def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
             targets += defended(people) if audit.defences else ()
             seen: tuple[Transcript, ...] = ()
             if audit.wants(TRANSCRIPT) and audit.path is not None and not why_not(audit.path, not audit.data):
-                seen = transcripts_of(audit.path, audit.device, audit.cache or cache_folder(), people, names, progress)
-            earlier = targets_over_rounds(audit.path, artefact, kept, sessions, people) if audit.over_rounds else ()
+                seen = transcripts_of(
+                    audit.path, audit.device, audit.cache or cache_folder(), people, names, progress
+                )
+            earlier = (
+                targets_over_rounds(audit.path, artefact, kept, sessions, people) if audit.over_rounds else ()
+            )
             record = measured_targets(
                 audit, config.seed, artefact, people, targets, seen, earlier, len(folders), progress
             )

@@ -22,7 +22,6 @@ from fedtag.server.state.run_state import RunState
 from fedtag.server.tracking.artefact import artefact_of
 from fedtag.server.tracking.run_directory import RunDirectory, is_run
 
-
 RELEASE, SELF_TRAINED = "release", "self-trained"
 
 

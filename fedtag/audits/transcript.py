@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -128,7 +128,12 @@ def replayed(path: Path, device: str, progress: Progress) -> Iterator[Replayed]:
         folder = Path(place)
         shutil.copytree(path / SITES, folder / SITES, ignore=shutil.ignore_patterns(*OWN))
         settings = config_of(path).to_flat()
-        settings |= {"out": str(folder / "run"), "resume": False, "data.sites": str(folder / SITES), "device": device}
+        settings |= {
+            "out": str(folder / "run"),
+            "resume": False,
+            "data.sites": str(folder / SITES),
+            "device": device,
+        }
         config = RunConfig.from_flat(settings)
         sites = simulate_sites(config, folder / SITES)
         reader = _Reader(config, client_method_of(config).seen_phases, progress)
@@ -136,10 +141,8 @@ def replayed(path: Path, device: str, progress: Progress) -> Iterator[Replayed]:
         rounds = Rounds(
             InProcessGrid(clients), config, RunDirectory(folder / "run"), _Silent(), witness=reader.read
         )
-        try:
+        with suppress(EnoughError):
             rounds.run()
-        except EnoughError:
-            pass
         yield Replayed(config, sites, tuple(reader.seen))
 
 

@@ -80,8 +80,9 @@ def released_settings(config: RunConfig) -> dict[str, Any]:
 
 def settings_names() -> tuple[str, ...]:
     """Names under which model.json may hold settings: shared tables, and those of what is installed."""
-    specs = (*METHODS.usable().values(), *PARTS.usable().values())
-    shared = {key.partition(".")[0] for spec in specs for key in spec.released_with}
+    keys = [key for spec in METHODS.usable().values() for key in spec.released_with]
+    keys += [key for spec in PARTS.usable().values() for key in spec.released_with]
+    shared = {key.partition(".")[0] for key in keys}
     return (*SHARED, "parts", *sorted(shared), *installed_tables())
 
 

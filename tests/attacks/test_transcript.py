@@ -225,5 +225,7 @@ def test_what_cannot_be_seen_again_is_refused(run: Run, folder: Path, tmp_path: 
         (alone / name).write_bytes((path / name).read_bytes())
     refused("has no folders of sites in sites/, as only simulations have", alone, "transcript")
     bare = run(**NOISE)
-    with pytest.raises(ConfigError, match="has no self-trained model, neither released nor in its checkpoint"):
+    with pytest.raises(
+        ConfigError, match="has no self-trained model, neither released nor in its checkpoint"
+    ):
         audit_self_trained(bare)

@@ -45,7 +45,7 @@ def told_counts(
 
 def feature_sums(
     x: Float[Tensor, "nodes dim"], seen: Bool[Tensor, " nodes"], least: int
-) -> tuple[Int[Tensor, "1"], Float[Tensor, " dim"], Float[Tensor, " dim"]]:
+) -> tuple[Int[Tensor, 1], Float[Tensor, " dim"], Float[Tensor, " dim"]]:
     """The number of nodes, Σ x and Σ x² over all that training may see: the same whoever of them has a label.
 
     Args:

@@ -18,8 +18,8 @@ from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.base import ClientMethod, Handler
 from fedtag.client.methods.fedgc.class_sums import feature_sums, gradient_sums, told_counts
-from fedtag.client.methods.fedgc.private_sums import clipped_sums, noise_share, noised
 from fedtag.client.methods.fedgc.preparation import Prepared, prepared, prepared_by, seen_nodes
+from fedtag.client.methods.fedgc.private_sums import clipped_sums, noise_share, noised
 from fedtag.client.methods.fedgc.targets import GRAPH as GRAPH_TENSORS
 from fedtag.client.methods.fedgc.targets import asked_of
 from fedtag.client.methods.fedgc.transcript import transcripts
@@ -53,8 +53,8 @@ from fedtag.common.methods.fedgc.student import student
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import Parameters, load_parameters
-from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.numerics.noise import entropy_generator
+from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.synthetic.gradients import Weights, initial_weights, logits
 from fedtag.common.wire.records import Content, prefixed
 
@@ -200,7 +200,9 @@ def class_sums(ready: Prepared, data: SiteData, context: Context) -> tuple[dict[
         # Of no labelled node there is no loss.
         loss = functional.cross_entropy(logits(weights, batch), batch.y) if batch.y.numel() else None
     sums |= {COUNTS: counts, LABELLED: labelled, TRAINED: trained, **node_sums(ready, data, context)}
-    return in_unit(sums, data, context), {} if loss is None else {"training": {"loss": float(loss), "steps": 0}}
+    return in_unit(sums, data, context), {} if loss is None else {
+        "training": {"loss": float(loss), "steps": 0}
+    }
 
 
 def private_sums(ready: Prepared, data: SiteData, context: Context) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Sums over classes that carry noise for single training nodes (Dwork and Roth, 2014; clipping as of Abadi et al., 2016).
+"""Sums over classes that carry noise for single training nodes (Gaussian mechanism; clipping of Abadi et al., 2016).
 
 Neighbouring data differ in one training node, whose gradient and count are replaced by zero. Its features stay where
 they are: in the rows that its neighbours' gradients are made of, and in sums of features over all nodes. A sum of
@@ -94,4 +94,3 @@ def noise_share(context: RunContext[FedGCConfig]) -> float:
         )
     fewest = threshold(len(table)) - (len(table) - len(counted))
     return share_of_noise(settings.dp_noise, 1.0, fewest, context.config.privacy.dp.colluders)
-

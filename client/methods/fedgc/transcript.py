@@ -37,7 +37,13 @@ def transcripts(seen: Sequence[Seen], sites: Sites, people: Population) -> Seque
     found: list[Transcript] = []
     view, weights = _View(seen, sites, people), sites[0][1].config.aggregation.weights
     for phase, name, terms, observed, scale in (
-        (CONDENSE_PHASE, "class gradients", view.class_terms, _class_sum, lambda size: 1 / unit(weights, size)),
+        (
+            CONDENSE_PHASE,
+            "class gradients",
+            view.class_terms,
+            _class_sum,
+            lambda size: 1 / unit(weights, size),
+        ),
         (TRAIN_PHASE, "updates of self-training", view.update_terms, _update, float),
     ):
         exchanges = [one for one in seen if one.phase == phase and one.total]
@@ -143,4 +149,3 @@ class _View:
             parts = torch.autograd.grad(losses, values, rows, retain_graph=True, is_grads_batched=True)
             found.append(torch.cat([part.flatten(1) for part in parts], 1))
         return torch.cat(found)
-

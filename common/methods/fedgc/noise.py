@@ -14,12 +14,16 @@ from fedtag.common.settings.run_settings import RunSettings
 UNIT = "one training node's label and gradient"
 WHAT = "The condensed graph, and all else that is made of the sums"
 LIMITS = (
-    "It covers what a training node adds by its label and its loss: its clipped gradient, and its place in the counts "
-    "of classes. It does not cover its features, which are in the rows that its neighbours' gradients are made of, in "
-    "sums of features over all nodes of a site, and in sums that sites exchange; for these no node-level guarantee is "
-    "claimed, and no edge-level one",
-    "How many training nodes a site has, and scores on validation and test nodes, are outside of it; these scores are "
-    "of models of the noisy graph, and choose no round: the newest one is released",
+    (
+        "It covers what a training node adds by its label and its loss: its clipped gradient, and its place in the counts "
+        "of classes. It does not cover its features, which are in the rows that its neighbours' gradients are made of, "
+        "in sums of features over all nodes of a site, and in sums that sites exchange; for these no node-level "
+        "guarantee is claimed, and no edge-level one"
+    ),
+    (
+        "How many training nodes a site has, and scores on validation and test nodes, are outside of it; these scores "
+        "are of models of the noisy graph, and choose no round: the newest one is released"
+    ),
 )
 
 
@@ -43,8 +47,8 @@ def _without_fitting(settings: RunSettings) -> str:
     if _is_off(settings) or not own.fine_tune_steps:
         return ""
     return (
-        f"fedgc.dp-mode = {own.dp_mode}: scores of models that are fitted to training nodes would tell of these without "
-        "noise: set fedgc.fine-tune-steps = 0"
+        f"fedgc.dp-mode = {own.dp_mode}: scores of models that are fitted to training nodes would tell of these "
+        "without noise: set fedgc.fine-tune-steps = 0"
     )
 
 
@@ -58,8 +62,8 @@ def _where(settings: RunSettings) -> str:
             "fedgc.dp-mode = distributed, or privacy.secure-aggregation = false"
         )
     return (
-        "fedgc.dp-mode = distributed protects sums that masks hide the parts of: set privacy.secure-aggregation = true, "
-        "or fedgc.dp-mode = local"
+        "fedgc.dp-mode = distributed protects sums that masks hide the parts of: set privacy.secure-aggregation = "
+        "true, or fedgc.dp-mode = local"
     )
 
 
@@ -67,8 +71,8 @@ def _alike(settings: RunSettings) -> str:
     if settings.own(FedGCConfig).dp_mode != "distributed" or settings.aggregation.weights == "uniform":
         return ""
     return (
-        f"aggregation.weights = {settings.aggregation.weights} would weigh members' parts of the noise differently: set "
-        "aggregation.weights = uniform with fedgc.dp-mode = distributed"
+        f"aggregation.weights = {settings.aggregation.weights} would weigh members' parts of the noise differently: "
+        "set aggregation.weights = uniform with fedgc.dp-mode = distributed"
     )
 
 

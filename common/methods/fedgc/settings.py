@@ -32,7 +32,9 @@ class FedGCConfig(Section):
     self_training_rounds: Count = Field(
         15, description="first rounds, in which the model of self-training is learned from averaged updates"
     )
-    confidence: Fraction = Field(0.8, description="least probability of a pseudo-label, where training nodes count too")
+    confidence: Fraction = Field(
+        0.8, description="least probability of a pseudo-label, where training nodes count too"
+    )
     min_class_count: Count = Field(
         5, description="least labelled nodes behind any sum over a class that the server sees"
     )
@@ -67,11 +69,15 @@ class FedGCConfig(Section):
     weight_decay: NonNegative = Field(5e-4, description="L2 penalty of that model, in both trainings")
     dp_mode: Literal["off", "local", "distributed"] = Field(
         "off",
-        description="noise for single training nodes on what is told of classes: all of it by each client, or a part by "
-        "each under secure summation",
+        description="noise for single training nodes on what is told of classes: all of it by each client, or a part "
+        "by each under secure summation",
     )
-    dp_clip: Positive = Field(1.0, description="L2 norm to which the gradient of one node is clipped, under noise")
-    dp_noise: Positive = Field(1.0, description="standard deviation of the noise on a sum, in clips; on counts, in nodes")
+    dp_clip: Positive = Field(
+        1.0, description="L2 norm to which the gradient of one node is clipped, under noise"
+    )
+    dp_noise: Positive = Field(
+        1.0, description="standard deviation of the noise on a sum, in clips; on counts, in nodes"
+    )
     dp_delta: Annotated[float, Field(gt=0, lt=1)] = Field(1e-5, description="delta of the guarantee")
     keep_states: bool = Field(
         False,

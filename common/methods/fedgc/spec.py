@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fedtag.common.methods.base import averaged_records
-from fedtag.common.methods.fedgc.noise import EXCLUDED, noise_sentence
 from fedtag.common.methods.fedgc.names import MATCHED, MOMENTS, TEACHER, THETA
+from fedtag.common.methods.fedgc.noise import EXCLUDED, noise_sentence
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.stages import teaching_rounds
 from fedtag.common.methods.records import Record

@@ -10,7 +10,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
-from fedtag.common.methods.fedgc.names import COUNTS, FEATURES, GRADIENT, LABELLED, NODES, SEEN, SQUARES, TRAINED
+from fedtag.common.methods.fedgc.names import (
+    COUNTS,
+    FEATURES,
+    GRADIENT,
+    LABELLED,
+    NODES,
+    SEEN,
+    SQUARES,
+    TRAINED,
+)
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.student import student
 from fedtag.common.models.classifier import NodeClassifier

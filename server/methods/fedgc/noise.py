@@ -86,11 +86,17 @@ def guarantee(sums: int | None, dimension: int, config: RunConfig) -> Mapping[st
         )
     due = rounds + 1 if sums is None else sums
     spent = privacy_spent(own.dp_mode, own.dp_noise, own.dp_clip, own.dp_delta, due, sensitivity)
-    return {**vars(spent), "unit": PROTECTED, "rounds": rounds, "sums": due, "what": WHAT, "limits": list(LIMITS)}
+    return {
+        **vars(spent),
+        "unit": PROTECTED,
+        "rounds": rounds,
+        "sums": due,
+        "what": WHAT,
+        "limits": list(LIMITS),
+    }
 
 
 def dimension_of(shapes: Mapping[str, Any]) -> int:
     """Numbers in a sum of gradients, from the shapes in the values of the state."""
     classes = shapes["classes"]
     return sum(classes * int(torch.tensor(shape).prod()) for shape in shapes["theta"])
-
