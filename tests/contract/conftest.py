@@ -41,6 +41,7 @@ QUICK = {
 QUICK_FEDGC = {
     "fedgc.self-training-rounds": 1,
     "fedgc.confidence": 0.4,
+    "fedgc.min-class-count": 1,
     "fedgc.hidden": 8,
     "fedgc.links": "learned",
     "fedgc.model-steps": 20,
@@ -155,7 +156,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedgc, without self-training, linear": {
         "method": "fedgc",
         **QUICK_FEDGC,
-        "fedgc.self-training": False,
+        "fedgc.learn-from": "training",
         "fedgc.matching-model": "sgc",
         "fedgc.links": "none",
         "fedgc.fine-tune-steps": 0,
@@ -163,11 +164,20 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedgc, without pseudo-labels, with neighbours": {
         "method": "fedgc",
         **QUICK_FEDGC,
-        "fedgc.self-training": False,
+        "fedgc.learn-from": "training",
         "fedgc.bottleneck": True,
         "neighbour-exchange.mode": "summed",
         "neighbour-exchange.hops": 2,
     },
+    "fedgc, noise for nodes": {
+        "method": "fedgc",
+        **QUICK_FEDGC,
+        "fedgc.learn-from": "training",
+        "fedgc.fine-tune-steps": 0,
+        "fedgc.dp-mode": "local",
+        "fedgc.dp-noise": 0.1,
+    },
+    "fedgc, training nodes, too": {"method": "fedgc", **QUICK_FEDGC, "fedgc.learn-from": "both"},
     "fedgc, cosine, inductive, secure": {
         "method": "fedgc",
         **QUICK_FEDGC,
