@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtag.audits.artefact import Released, read_released
+from fedtag.audits.audited_sites import check_sessions, sites_of_run
 from fedtag.audits.released_targets import (
     RELEASE,
     SELF_TRAINED,
@@ -32,14 +33,13 @@ from fedtag.client.attacks.record import (
 from fedtag.client.attacks.shadow import ShadowAttacker
 from fedtag.client.attacks.targets import Target, defended
 from fedtag.client.attacks.transcript import Transcript
-from fedtag.client.run.opened_site import OpenedSite, opened_site
+from fedtag.client.run.opened_site import opened_site
 from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.common.randomness import derive_seed
-from fedtag.runs.prediction import check_fit
 from fedtag.runs.progress import LOGGED, Progress, Work
 from fedtag.runs.simulation import check_device
 from fedtag.server.report.page import write_report
@@ -185,37 +185,6 @@ def site_folders(audit: Audit) -> list[Path]:
             f"{audit.path} has no folders of sites in {SITES}/, as only simulations have: name them by --data"
         )
     return found
-
-
-def sites_of_run(path: Path | None, audited: Sequence[str]) -> int | None:
-    """How many sites there were in the run that is audited; None where none is known, or other folders are audited."""
-    folder = path.parent if path is not None and path.is_file() else path
-    if folder is None or not is_run(folder):
-        return None
-    names = {row.client for row in RunDirectory.open(folder).read_clients()}
-    return len(names) if names.issuperset(audited) else None
-
-
-def check_sessions(sessions: Sequence[OpenedSite], artefact: Released | None) -> None:
-    """Raise DataError where folders do not fit the release or one another."""
-    if len({session.site.name for session in sessions}) < len(sessions):
-        names = ", ".join(session.site.name for session in sessions)
-        raise DataError(f"two folders have the same name ({names}); rename one, names tell sites apart")
-    for session in sessions:
-        if artefact is not None:
-            check_fit(session, artefact.about.features, artefact.about.dimension)
-        if session.data.text_graph.classes != sessions[0].data.text_graph.classes:
-            raise DataError(
-                f"{session.site.folder} has other classes than {sessions[0].site.folder}; "
-                "audit folders of one federation"
-            )
-        if artefact is not None:
-            dimension = session.data.graph.x.shape[1]
-            if dimension != artefact.about.dimension:
-                raise DataError(
-                    f"{session.site.folder}: features have {dimension} numbers a node, but what was released reads "
-                    f"{artefact.about.dimension}; use the features or the encoder of the training"
-                )
 
 
 def measured_targets(

@@ -17,8 +17,8 @@ LIMITS = (
     (
         "It covers what a training node adds by its label and its loss: its clipped gradient, and its place in the "
         "counts of classes. It does not cover its features, which are in the rows that its neighbours' gradients are "
-        "made of, in sums of features over all nodes of a site, and in sums that sites exchange; for these no node-level "
-        "guarantee is claimed, and no edge-level one"
+        "made of, in sums of features over all nodes of a site, and in sums that sites exchange; for these no "
+        "node-level guarantee is claimed, and no edge-level one"
     ),
     (
         "How many training nodes a site has, and scores on validation and test nodes, are outside of it; these scores "

@@ -62,11 +62,15 @@ def check_some_matched(values: Mapping[str, Any], sums: Sums, clients: int, conf
             f"clients ({told}) count from the second round of condensation on, which this run has not: set "
             f"rounds = {config.rounds + 1} or more, or lower fedgc.min-class-count"
         )
+    remedy = (
+        "leave more nodes out of the split, which can get pseudo-labels, or set fedgc.learn-from = both"
+        if config.own(FedGCConfig).learn_from == "pseudo"
+        else "give more nodes a label in the split of training"
+    )
     whose = "all clients have" if config.privacy.secure_aggregation else "a client has"
     raise ConfigError(
         f"fedgc.min-class-count = {least} is more labelled nodes than {whose} of any class (in all: {told}), so that "
-        "no gradient is told and no graph is learned: lower fedgc.min-class-count, or give more nodes a label in the "
-        "split of training"
+        f"no gradient is told and no graph is learned: lower fedgc.min-class-count, or {remedy}"
     )
 
 
