@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,15 @@ import numpy as np
 from fedtag.client.attacks.attack import Scored, measured
 from fedtag.client.attacks.controls import Control, member_groups
 from fedtag.client.attacks.measures import FALSE_POSITIVE_RATES
-from fedtag.client.attacks.population import Population
+from fedtag.client.attacks.population import Comparison, Population
 from fedtag.client.attacks.resampling import Estimate
 from fedtag.client.attacks.targets import Target
+from fedtag.client.attacks.transcript import Transcript
 from fedtag.common.randomness import numpy_generator
 
 TRAINING = "training nodes"
 PSEUDO = "pseudo-labelled nodes"
+TRANSCRIPT = "transcript"
 DIGITS = 4
 
 
@@ -39,14 +42,39 @@ def target_record(
     groups = {TRAINING: member_groups(people)}
     if target.pseudo_labelled is not None:
         groups[PSEUDO] = member_groups(people, target.pseudo_labelled)
+    return {
+        "name": target.name,
+        "kind": target.kind,
+        "member_accuracy": round(float(scored.member_accuracy.mean()), DIGITS),
+        "test_accuracy": round(float(scored.other_accuracy.mean()), DIGITS),
+        "groups": _groups(target.name, groups, scored.scores, draws, seed),
+    }
+
+
+def transcript_record(seen: Transcript, people: Population, draws: int, seed: int) -> dict[str, Any]:
+    """All attacks on what a server saw; there is no model whose accuracy could be told."""
+    scored = {name: scores[None] for name, scores in seen.scores.items()}
+    return {
+        "name": seen.name,
+        "kind": TRANSCRIPT,
+        "member_accuracy": None,
+        "test_accuracy": None,
+        "groups": _groups(seen.name, {TRAINING: member_groups(people)}, scored, draws, seed),
+    }
+
+
+def _groups(
+    name: str, groups: Mapping[str, Comparison], scored: Mapping[str, np.ndarray], draws: int, seed: int
+) -> dict[str, Any]:
+    """All attacks on a target, for each group of members that can be compared."""
     records: dict[str, Any] = {}
     for group, compared in groups.items():
         if compared.is_empty:
             continue
         attacks = {}
-        for name, scores in scored.scores.items():
-            found = measured(scores, compared, draws, numpy_generator(seed, target.name, group, name))
-            attacks[name] = {
+        for attack, scores in scored.items():
+            found = measured(scores, compared, draws, numpy_generator(seed, name, group, attack))
+            attacks[attack] = {
                 **estimate_record(found.auc),
                 "low_rate": None if found.low_rate is None else round(found.low_rate, DIGITS),
                 "curve": np.round(found.curve, DIGITS).tolist(),
@@ -56,13 +84,7 @@ def target_record(
             "non_members": len(compared.others),
             "attacks": attacks,
         }
-    return {
-        "name": target.name,
-        "kind": target.kind,
-        "member_accuracy": round(float(scored.member_accuracy.mean()), DIGITS),
-        "test_accuracy": round(float(scored.other_accuracy.mean()), DIGITS),
-        "groups": records,
-    }
+    return records
 
 
 def without_curves(record: dict[str, Any]) -> dict[str, Any]:

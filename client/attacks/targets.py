@@ -39,6 +39,11 @@ class Target:
     recipe: Recipe
     pseudo_labelled: Bool[Tensor, " nodes"] | None = None
 
+    @property
+    def of(self) -> Literal["release", "self-trained"]:
+        """By what an audit asks for it: the model of self-training is seen by the server, released or not."""
+        return "self-trained" if self.kind == "self-trained" else "release"
+
 
 def released(name: str, logits: Float[Tensor, "nodes classes"], kind: Kind = "released") -> Target:
     """One model, which is the same for every seed.

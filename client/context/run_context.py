@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -83,6 +83,13 @@ class RunContext(Generic[S]):
     def content(self) -> Content:
         """What came with the instruction."""
         return self._current.content
+
+    @property
+    def sum_weights(self) -> Mapping[str, float] | None:
+        """The weights of all members of the masked sum that the contribution goes into; None in clear."""
+        asked = self.content.values.get("sum")
+        weights = asked.get("weights") if isinstance(asked, Mapping) else None
+        return weights if isinstance(weights, Mapping) else None
 
     @property
     def messages(self) -> Messages:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fedtag.client.attacks.population import Population
 from fedtag.client.attacks.targets import Target
+from fedtag.client.attacks.transcript import Seen, Transcript
 from fedtag.client.condense.examples import training_examples
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
@@ -57,9 +58,11 @@ class ClientMethod(Generic[S]):
 
     Attributes:
         trained_by: the way of scoring in which the model is trained; statistics and the accuracy rule look at it.
+        seen_phases: those of whose contributions `transcripts` makes something.
     """
 
     trained_by = GRAPH
+    seen_phases: tuple[str, ...] = ()
 
     def respond(self, data: SiteData, context: RunContext[S]) -> Content:
         """Scores where they are due, then the phase."""
@@ -236,6 +239,9 @@ class ClientMethod(Generic[S]):
         self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
     ) -> Sequence[Target]:
         """Nothing is released beside the model."""
+        return ()
+
+    def transcripts(self, seen: Sequence[Seen], sites: Sites, people: Population) -> Sequence[Transcript]:
         return ()
 
     def trained_on(self, tensors: Mapping[str, Tensor], config: RunConfig, classes: int) -> nn.Module:

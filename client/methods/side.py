@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fedtag.client.attacks.population import Population
 from fedtag.client.attacks.targets import Target
+from fedtag.client.attacks.transcript import Seen, Transcript
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel
@@ -53,13 +54,28 @@ class ClientSide(Protocol):
 
         Args:
             tensors: what was released, or could have been after a round.
-            known: what was released with it in the end; it is attacked where it is among the tensors.
+            known: what else the server has kept of the run; it is attacked where it is among the tensors.
             sites: in the order of the population.
             people: the audited nodes.
 
         Raises:
             DataError: what a site has kept is of another folder.
         """
+        ...
+
+    def transcripts(self, seen: Sequence[Seen], sites: Sites, people: Population) -> Sequence[Transcript]:
+        """Attacks on what a server saw in the phases of `seen_phases`, for a privacy audit; none where there are none.
+
+        Args:
+            seen: exchanges of these phases, in their order.
+            sites: in the order of the population, with what each has kept of the run.
+            people: the audited nodes.
+        """
+        ...
+
+    @property
+    def seen_phases(self) -> tuple[str, ...]:
+        """The phases of whose contributions `transcripts` makes something."""
         ...
 
     def trained_on(self, tensors: Mapping[str, Tensor], config: RunConfig, classes: int) -> nn.Module:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fedtag.client.attacks.population import Population
 from fedtag.client.attacks.targets import Target
+from fedtag.client.attacks.transcript import Seen, Transcript
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.side import ClientSide, Sites
@@ -41,6 +42,13 @@ class ClientPart:
         self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
     ) -> Sequence[Target]:
         return self.method.targets(tensors, known, sites, people)
+
+    def transcripts(self, seen: Sequence[Seen], sites: Sites, people: Population) -> Sequence[Transcript]:
+        return self.method.transcripts(seen, sites, people)
+
+    @property
+    def seen_phases(self) -> tuple[str, ...]:
+        return self.method.seen_phases
 
     def trained_on(self, tensors: Mapping[str, Tensor], config: RunConfig, classes: int) -> nn.Module:
         return self.method.trained_on(tensors, config, classes)

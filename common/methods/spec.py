@@ -81,6 +81,8 @@ class MethodSpec(Spec):
         resolved: further values of shared settings, by dotted key, that follow from the others once these are known.
         words: from settings by dotted key, sentences without full stops on what the method's own ones mean for privacy;
             settings that a run of an earlier version lacks are absent.
+        noises: from the same settings, one such sentence on noise of its own by which a run is differentially private;
+            empty where it adds none.
         released_with: dotted shared settings that decide, beside its own table, the model and the texts, what a
             released model predicts.
         keeps: whether a site predicts with something that it keeps to itself from the run, in its workspace.
@@ -97,6 +99,7 @@ class MethodSpec(Spec):
     excluded: tuple[Exclusion, ...] = ()
     resolved: Callable[[RunSettings], Mapping[str, Any]] = lambda settings: {}
     words: Callable[[Mapping[str, Any]], Sequence[str]] = lambda settings: ()
+    noises: Callable[[Mapping[str, Any]], str] = lambda settings: ""
     released_with: tuple[str, ...] = ()
     keeps: Condition = never
     client: str

@@ -19,7 +19,7 @@ class DifferentialPrivacyConfig(Section):
     noise: NonNegative = Field(1.0, description="standard deviation of the noise on the sum, in clips")
     delta: Annotated[float, Field(gt=0, lt=1)] = Field(1e-5, description="delta of the guarantee")
     colluders: Annotated[int, Field(ge=0)] = Field(
-        0, description="clients assumed to reveal their own part of distributed noise"
+        1, description="clients assumed to reveal their own part of distributed noise"
     )
 
 

@@ -6,6 +6,7 @@ Their gradients are written out, so that those of all classes come from one pass
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +18,10 @@ from torch.nn import functional
 MatchingModel = Literal["gcn", "sgc"]
 Weights = tuple[Tensor, ...]
 """Of `gcn` W1 [dim, hidden], b1 [hidden], W2 [hidden, classes], b2 [classes]; of `sgc` W [dim, classes], b."""
+
+NODES_AT_ONCE = 32
+"""Labelled nodes whose single gradients are held at a time."""
+CLIP_ROUNDING, TINY = 1e-5, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,3 +121,76 @@ def _gradients(
         torch.einsum("rh,rlc->lhc", hidden, carried),
         residuals.sum(0),
     )
+
+
+def node_gradients(weights: Weights, batch: Batch) -> tuple[Float[Tensor, "labelled ..."], ...]:
+    """The derivatives of each labelled node's own cross-entropy by all weights."""
+    return _gradients(weights, batch, torch.diag_embed(_residual(weights, batch).T).permute(1, 2, 0))
+
+
+def node_norms(weights: Weights, batch: Batch) -> Float[Tensor, " labelled"]:
+    """The L2 norm of each of these, over all weights together."""
+    norms = [
+        torch.cat([gradient.flatten(1) for gradient in node_gradients(weights, part)], 1).double().norm(dim=1)
+        for part in parts_of(batch)
+    ]
+    return torch.cat(norms).to(weights[0].dtype) if norms else weights[0].new_zeros(0)
+
+
+def clipped_class_sums(
+    weights: Weights, batch: Batch, bound: float
+) -> tuple[Float[Tensor, "classes ..."], ...]:
+    """Σ_{v: y_v = c} g_v · min(1, bound / ‖g_v‖) of every class, g_v being the derivatives of v's own cross-entropy.
+
+    Without any one node the sums are, over all classes and weights together, at most `bound` away in L2: a node's label
+    and loss are in its own term alone. Its features are in those of its neighbours as well.
+
+    Args:
+        weights: θ.
+        batch: labelled nodes, with all of their neighbours: draws would depend on who is labelled.
+        bound: above 0.
+    """
+    members = functional.one_hot(batch.y, weights[-1].numel()).to(weights[0].dtype)
+    # Rounding must not lift a node above its bound.
+    scale = (bound * (1 - CLIP_ROUNDING) / node_norms(weights, batch).clamp_min(TINY)).clamp_max(1)
+    residual = scale.unsqueeze(1) * _residual(weights, batch)
+    return _gradients(weights, batch, members.unsqueeze(2) * residual.unsqueeze(1))
+
+
+def projections(
+    weights: Weights, batch: Batch, directions: Sequence[Float[Tensor, "classes ..."]]
+) -> Float[Tensor, " labelled"]:
+    """⟨D_{y_v}, g_v⟩ of every labelled node: how its cross-entropy changes along what is given for its class.
+
+    Args:
+        weights: θ.
+        batch: nodes in question, with labels.
+        directions: D, of the form of `class_gradients`.
+    """
+    moved = [
+        _moved_logits(weights, batch, [one[label] for one in directions])
+        for label in range(weights[-1].numel())
+    ]
+    own = torch.stack(moved)[batch.y, torch.arange(batch.y.numel(), device=batch.y.device)]
+    return (_residual(weights, batch) * own).sum(1)
+
+
+def _moved_logits(
+    weights: Weights, batch: Batch, direction: Sequence[Tensor]
+) -> Float[Tensor, "labelled classes"]:
+    """The derivative of the logits along a direction of the weights."""
+    if len(weights) == 2:
+        return batch.second @ batch.propagated @ direction[0] + direction[1]
+    first, first_bias, second, _ = weights
+    before = batch.propagated @ first + first_bias
+    turned = (batch.propagated @ direction[0] + direction[1]) * (before > 0)
+    return batch.second @ (turned @ second + functional.relu(before) @ direction[2]) + direction[3]
+
+
+def parts_of(batch: Batch) -> Iterator[Batch]:
+    """The labelled nodes in parts, each with those nodes alone that it reads."""
+    for rows in torch.arange(batch.y.numel(), device=batch.y.device).split(NODES_AT_ONCE):
+        second = batch.second.index_select(0, rows)
+        dense = second.to_dense() if second.is_sparse else second
+        read = (dense != 0).any(0)
+        yield Batch(batch.propagated[read], dense[:, read], batch.y[rows])

@@ -29,13 +29,21 @@ WITHOUT_STRANGERS = (
 )
 OF_RELEASE = ("released", "self-trained", "condensed", "insider")
 """Kinds of targets that are passed on with a condensed graph, or asked by who took part."""
+SEEN = "transcript"
+"""Kind of what the server saw."""
 
 PSEUDO = "pseudo-labelled nodes"
 TEACHER_TELLS = (
-    "What the self-trained model tells, the server and whoever gets the release can learn, whatever the condensed "
-    "graph hides. Masked sums do not change that model; fewer rounds of self-training stop it earlier, and without "
-    "self-training and a bottleneck there is none. Audit the run that was made so: only its figures count"
+    "What the self-trained model tells, the server, the sites and, if it is released, whoever gets it can learn, "
+    "whatever the condensed graph hides. Masked sums do not change that model; fewer rounds of self-training stop it "
+    "earlier, and without pseudo-labels and a bottleneck there is none. Audit the run that was made so: only its "
+    "figures count"
 )
+SERVER_SAW = (
+    "What the server saw goes to nobody else by itself, but the server, and whoever reads along there, could tell so "
+    "much"
+)
+UNSEEN = "What the server saw was not attacked: it may tell more than what is released"
 WITHOUT_INSIDER = (
     "The condensed graph was not asked with the features that sites keep, which were not at hand: an insider may learn "
     "more"
@@ -117,32 +125,40 @@ def strongest_on_first(target: Mapping[str, Any]) -> AttackRow:
 
 
 def conclusions(record: Mapping[str, Any]) -> list[str]:
-    """What follows for a released condensed graph from all of its targets; nothing for other releases.
+    """What follows for a run that condenses one graph, from all of its targets; nothing for others.
 
-    The graph is passed on together with the self-trained model, on which it depends, so that it is judged by whichever
-    tells most. Where no attack succeeds, that is said, and not that none could.
+    It is judged by whichever tells most: the graph, the models that were made for it, or what the server saw. Where no
+    attack succeeds, that is said, and not that none could.
     """
-    released = {
-        one["kind"]: strongest_on_first(one) for one in record["targets"] if one["kind"] in OF_RELEASE
+    best = {
+        one["name"]: (one["kind"], strongest_on_first(one))
+        for one in record["targets"]
+        if one["kind"] in (*OF_RELEASE, SEEN)
     }
-    if not released.keys() & {"condensed", "insider"}:
+    released = {kind: row for kind, row in best.values() if kind in OF_RELEASE}
+    seen = [row for kind, row in best.values() if kind == SEEN]
+    if not released.keys() & {"condensed", "insider"} and not seen:
         return []
-    most = max(released.values(), key=lambda row: (row.low > 0.5, row.auc))
+    most = max((row for _, row in best.values()), key=lambda row: (row.low > 0.5, row.auc))
     if most.low > 0.5:
         first = (
-            f"This release gives away who was in training, most of all by the {most.target} (AUC {most.auc:.3f}): do "
-            "not pass it on as one that hides its training nodes"
+            f"This run gives away who was in training, most of all by the {most.target} (AUC {most.auc:.3f}): do not "
+            "pass anything of it on as what hides its training nodes"
         )
     else:
         first = (
-            f"No attack that was tried on any of the {len(released)} targets of this release is shown to beat "
-            "guessing, which does not prove that none would"
+            f"No attack that was tried on any of the {len(best)} targets of this run is shown to beat guessing, which "
+            "does not prove that none would"
         )
     told = [first]
+    if not seen:
+        told.append(UNSEEN)
+    elif any(row.low > 0.5 for row in seen):
+        told.append(SERVER_SAW)
     teacher = released.get("self-trained")
     if teacher is not None and teacher.low > 0.5:
         told.append(TEACHER_TELLS)
-    if "insider" not in released:
+    if "insider" not in released and "condensed" in released:
         told.append(WITHOUT_INSIDER)
     if any(PSEUDO in one["groups"] for one in record["targets"] if one["kind"] in OF_RELEASE):
         told.append(CHOSEN)

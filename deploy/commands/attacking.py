@@ -24,6 +24,13 @@ def privacy_audit(
             show_default=False,
         ),
     ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="release, self-trained or transcript; again for each. [default: all that there are]",
+            show_default=False,
+        ),
+    ] = None,
     defences: Annotated[
         bool,
         typer.Option(
@@ -51,7 +58,7 @@ def privacy_audit(
     seed: Annotated[int, typer.Option(help="Of all draws, where no release has one.")] = 0,
     debug: Debug = False,
 ) -> None:
-    """Attack a release to learn who was among the training nodes.
+    """Attack what was released, and what the server saw, to learn who was among the training nodes.
 
     Reads the released model, the condensed graph or both, and the sites' folders with their labels and splits, so
     that it belongs where all of them may be seen: a simulation, or one institution and its own folder. Training
@@ -60,10 +67,13 @@ def privacy_audit(
     node) and, for a run directory, its report and its card. The exit code is 1 where a control of the measurement
     fails.
 
-    Of a run that releases a condensed graph, the self-trained model is attacked, too, and models of the condensed
-    graph are asked with raw features and, where the sites' folders still hold them, with the features that the sites
-    keep; nodes with a pseudo-label are a second group of members. The attacker's nodes are those that training set
-    aside.
+    release is all that is passed on: of a run that releases a condensed graph, models of it are asked with raw features
+    and, where the sites' folders still hold them, with the features that the sites keep; nodes with a pseudo-label are
+    a second group of members. The attacker's nodes are those that training set aside. self-trained is the model of
+    self-training, which the server and the sites have even where it is not released. transcript is what a server saw
+    that keeps to the protocol: the sums that each site sent, or what masks leave of them; a simulated run is done again
+    for it, and the sums are projected on what each node would have added, and taken apart by an insider who knows the
+    rows of all.
 
     --over-rounds attacks the condensed graph and the self-trained model of each scored round, too, as if the run had
     ended there; the report shows areas and accuracy over rounds. Attacks that put several rounds together are not
@@ -80,7 +90,18 @@ def privacy_audit(
     from fedtag.deploy.terminal.display import display
     from fedtag.deploy.terminal.privacy_table import show_audit
 
-    audit = auditing.Audit(path, tuple(data or ()), defences, models, draws, cache, device, seed, over_rounds)
+    audit = auditing.Audit(
+        path,
+        tuple(data or ()),
+        defences,
+        models,
+        draws,
+        cache,
+        device,
+        seed,
+        over_rounds,
+        tuple(target or ()),
+    )
     with display(debug) as progress:
         record = auditing.audit_privacy(audit, progress)
     console = results()

@@ -21,6 +21,7 @@ from fedtag.common.wording.privacy import (
     verdict,
 )
 from fedtag.deploy.terminal.console import say
+from fedtag.server.state.progress import percentage
 
 
 def show_audit(console: Console, record: Mapping[str, Any]) -> None:
@@ -45,7 +46,7 @@ def show_audit(console: Console, record: Mapping[str, Any]) -> None:
                 Text(f"{row.auc:.3f}", style="bold" if best else ""),
                 row.interval,
                 row.low_rate_words,
-                f"{target['test_accuracy']:.1%}",
+                percentage(target["test_accuracy"]),
             )
     console.print(table)
     show_rounds(console, record)

@@ -11,21 +11,35 @@ from pathlib import Path
 from typing import Any
 
 from fedtag.audits.artefact import Released, read_released
-from fedtag.audits.released_targets import released_targets, targets_over_rounds
+from fedtag.audits.audited_sites import check_sessions, sites_of_run
+from fedtag.audits.released_targets import (
+    RELEASE,
+    SELF_TRAINED,
+    kept_by_server,
+    released_targets,
+    targets_over_rounds,
+)
+from fedtag.audits.transcript import TRANSCRIPT, transcripts_of, why_not
 from fedtag.client.attacks.attack import attacked
 from fedtag.client.attacks.controls import member_groups, never_seen, overfitted
 from fedtag.client.attacks.population import Population, population
-from fedtag.client.attacks.record import control_record, population_record, target_record, without_curves
+from fedtag.client.attacks.record import (
+    control_record,
+    population_record,
+    target_record,
+    transcript_record,
+    without_curves,
+)
 from fedtag.client.attacks.shadow import ShadowAttacker
 from fedtag.client.attacks.targets import Target, defended
-from fedtag.client.run.opened_site import OpenedSite, opened_site
+from fedtag.client.attacks.transcript import Transcript
+from fedtag.client.run.opened_site import opened_site
 from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.common.randomness import derive_seed
-from fedtag.runs.prediction import check_fit
 from fedtag.runs.progress import LOGGED, Progress, Work
 from fedtag.runs.simulation import check_device
 from fedtag.server.report.page import write_report
@@ -36,6 +50,7 @@ from fedtag.server.tracking.model_card import write_model_card
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
 
 REPORT = "report.html"
+TARGETS = (RELEASE, SELF_TRAINED, TRANSCRIPT)
 CONTROL_MODELS = 3
 """Models that know the training nodes by heart: their area is far from its bound, and each takes long."""
 
@@ -54,6 +69,7 @@ class Audit:
         device: auto, cpu, cuda, ...
         seed: where no release has one.
         over_rounds: also attack what the run kept of its scored rounds.
+        targets: of `TARGETS`; empty: all that there are.
     """
 
     path: Path | None
@@ -65,6 +81,11 @@ class Audit:
     device: str = "auto"
     seed: int = 0
     over_rounds: bool = False
+    targets: tuple[str, ...] = ()
+
+    def wants(self, target: str) -> bool:
+        """Whether a target is to be attacked where it is there."""
+        return not self.targets or target in self.targets
 
 
 def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
@@ -79,6 +100,7 @@ def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
         DataError: folders break the contract, do not fit the release, or lack training or test nodes.
     """
     check_device(audit.device)
+    check_targets(audit)
     if audit.over_rounds:
         check_states(audit.path)
     if audit.path is None and not (audit.data and audit.defences):
@@ -107,14 +129,36 @@ def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
                 "audit folders with their splits"
             )
         with limited_threads(people.graph.x.numel()):
-            targets = released_targets(artefact, sessions, people)
-            if audit.defences:
-                targets += defended(people)
-            earlier = targets_over_rounds(audit.path, artefact, sessions, people) if audit.over_rounds else ()
+            kept = kept_by_server(audit.path)
+            targets = [
+                one for one in released_targets(artefact, kept, sessions, people) if audit.wants(one.of)
+            ]
+            if SELF_TRAINED in audit.targets and not any(one.of == SELF_TRAINED for one in targets):
+                raise ConfigError(
+                    f"{audit.path} has no self-trained model, neither released nor in its checkpoint: leave --target "
+                    f"{SELF_TRAINED} out"
+                )
+            targets += defended(people) if audit.defences else ()
+            seen: tuple[Transcript, ...] = ()
+            if audit.wants(TRANSCRIPT) and audit.path is not None and not why_not(audit.path, not audit.data):
+                seen = transcripts_of(
+                    audit.path, audit.device, audit.cache or cache_folder(), people, names, progress
+                )
+            earlier = (
+                targets_over_rounds(audit.path, artefact, kept, sessions, people) if audit.over_rounds else ()
+            )
             record = measured_targets(
-                audit, config.seed, artefact, people, targets, earlier, len(folders), progress
+                audit, config.seed, artefact, people, targets, seen, earlier, len(folders), progress
             )
     return {**record, "sites_of_run": sites_of_run(audit.path, names)}
+
+
+def check_targets(audit: Audit) -> None:
+    """Raise ConfigError where a target was asked for by name that is none, or that is not at hand."""
+    if strange := sorted(set(audit.targets) - set(TARGETS)):
+        raise ConfigError(f"--target {strange[0]}: use {', '.join(TARGETS)}")
+    if TRANSCRIPT in audit.targets and (reason := why_not(audit.path, not audit.data)):
+        raise ConfigError(f"--target {TRANSCRIPT}: {reason}")
 
 
 def check_states(path: Path | None) -> None:
@@ -143,48 +187,18 @@ def site_folders(audit: Audit) -> list[Path]:
     return found
 
 
-def sites_of_run(path: Path | None, audited: Sequence[str]) -> int | None:
-    """How many sites there were in the run that is audited; None where none is known, or other folders are audited."""
-    folder = path.parent if path is not None and path.is_file() else path
-    if folder is None or not is_run(folder):
-        return None
-    names = {row.client for row in RunDirectory.open(folder).read_clients()}
-    return len(names) if names.issuperset(audited) else None
-
-
-def check_sessions(sessions: Sequence[OpenedSite], artefact: Released | None) -> None:
-    """Raise DataError where folders do not fit the release or one another."""
-    if len({session.site.name for session in sessions}) < len(sessions):
-        names = ", ".join(session.site.name for session in sessions)
-        raise DataError(f"two folders have the same name ({names}); rename one, names tell sites apart")
-    for session in sessions:
-        if artefact is not None:
-            check_fit(session, artefact.about.features, artefact.about.dimension)
-        if session.data.text_graph.classes != sessions[0].data.text_graph.classes:
-            raise DataError(
-                f"{session.site.folder} has other classes than {sessions[0].site.folder}; "
-                "audit folders of one federation"
-            )
-        if artefact is not None:
-            dimension = session.data.graph.x.shape[1]
-            if dimension != artefact.about.dimension:
-                raise DataError(
-                    f"{session.site.folder}: features have {dimension} numbers a node, but what was released reads "
-                    f"{artefact.about.dimension}; use the features or the encoder of the training"
-                )
-
-
 def measured_targets(
     audit: Audit,
     seed: int,
     artefact: Released | None,
     people: Population,
     targets: Sequence[Target],
+    seen: Sequence[Transcript],
     earlier: Iterable[tuple[int, Sequence[Target]]],
     sites: int,
     progress: Progress,
 ) -> dict[str, Any]:
-    """The record of an audit: controls, then targets, then those of each round that was kept."""
+    """The record of an audit: controls, then targets and what was seen, then those of each round that was kept."""
     seeds = tuple(derive_seed(seed, "privacy audit", number) for number in range(audit.models))
     attacker = ShadowAttacker(people)
 
@@ -209,6 +223,7 @@ def measured_targets(
         return target_record(target, people, scored, audit.draws, seed)
 
     records = [attack(target) for target in targets]
+    records += [transcript_record(one, people, audit.draws, seed) for one in seen]
     over_rounds = [
         {"round": number, "targets": [without_curves(attack(one, f", round {number}")) for one in those]}
         for number, those in earlier

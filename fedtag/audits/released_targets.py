@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from fedtag.audits.artefact import Released
 from fedtag.client.attacks.population import Population
@@ -13,16 +15,39 @@ from fedtag.client.attacks.targets import Target, released
 from fedtag.client.prediction.outcome import ReleasedModel
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import OpenedSite
+from fedtag.common.config import RunConfig, flatten
+from fedtag.common.errors import ConfigError, RunError
+from fedtag.server.state.checkpoint import CheckpointFolder
+from fedtag.server.state.run_state import RunState
 from fedtag.server.tracking.artefact import artefact_of
+from fedtag.server.tracking.run_directory import RunDirectory, is_run
+
+RELEASE, SELF_TRAINED = "release", "self-trained"
+
+
+def kept_by_server(path: Path | None) -> Mapping[str, Tensor]:
+    """What the server of a run has in its newest checkpoint, by section; nothing without one that can be read."""
+    if path is None or not is_run(path):
+        return {}
+    try:
+        config = RunConfig.from_flat(flatten(RunDirectory.open(path).read_config()))
+        found = RunState.load(CheckpointFolder(path / "checkpoint", config.decisive()))
+    except (ConfigError, RunError):
+        return {}
+    return {} if found is None or found[0].state is None else found[0].state.tensors
 
 
 def released_targets(
-    found: Released | None, sessions: Sequence[OpenedSite], people: Population
+    found: Released | None,
+    kept: Mapping[str, Tensor],
+    sessions: Sequence[OpenedSite],
+    people: Population,
 ) -> tuple[Target, ...]:
-    """Every way to ask what was released: the model, and what lies beside it.
+    """Every way to ask what was released: the model, and what lies beside it; and what the server has kept of both.
 
     Args:
         found: None where nothing was released.
+        kept: by the server, of the same run.
         sessions: of the sites, in the order of the population.
         people: the audited nodes.
 
@@ -41,11 +66,19 @@ def released_targets(
         )
         targets.append(released(f"released model ({found.about.config.method})", logits))
     sites = [(session.data, session.context) for session in sessions]
-    return (*targets, *method.targets(found.tensors, {}, sites, people))
+    beside = method.targets(found.tensors, kept, sites, people)
+    if not any(one.of == SELF_TRAINED for one in beside):
+        hidden = [one for one in method.targets(kept, {}, sites, people) if one.of == SELF_TRAINED]
+        targets += [replace(one, name=f"{one.name}, not released") for one in hidden]
+    return (*targets, *beside)
 
 
 def targets_over_rounds(
-    path: Path | None, found: Released | None, sessions: Sequence[OpenedSite], people: Population
+    path: Path | None,
+    found: Released | None,
+    kept: Mapping[str, Tensor],
+    sessions: Sequence[OpenedSite],
+    people: Population,
 ) -> Iterator[tuple[int, Sequence[Target]]]:
     """What a run kept of its scored rounds, one round after the other.
 
@@ -54,6 +87,7 @@ def targets_over_rounds(
     Args:
         path: the run directory.
         found: what it released.
+        kept: what its server has kept.
         sessions: of the sites, in the order of the population.
         people: the audited nodes.
 
@@ -65,4 +99,4 @@ def targets_over_rounds(
         return
     method, sites = method_of(found.about.config), [(session.data, session.context) for session in sessions]
     for number, tensors in artefact_of(found.about.config.spec).states(path, found.about):
-        yield number, method.targets(tensors, found.tensors, sites, people)
+        yield number, method.targets(tensors, {**kept, **found.tensors}, sites, people)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedtag.common.wording.privacy import OF_RELEASE, strongest_on_first
+from fedtag.common.wording.privacy import strongest_on_first
 from fedtag.server.tracking.membership_audit import read_audit
 from fedtag.server.tracking.run_directory import RunDirectory
 
@@ -16,6 +16,7 @@ NAMES = {
     "self-trained": "self-trained model",
     "condensed": "condensed graph, raw features",
     "insider": "condensed graph, sites' features",
+    "transcript": "what the server saw",
 }
 """What was attacked, by kind; in the order of the columns."""
 
@@ -28,7 +29,7 @@ class Attacked:
         kind: one of `NAMES`.
         attack: its name.
         auc, low, high: area, and its 95% interval over nodes and models.
-        accuracy: of the attacked models on test nodes.
+        accuracy: of the attacked models on test nodes; None where no model was attacked.
     """
 
     kind: str
@@ -36,11 +37,11 @@ class Attacked:
     auc: float
     low: float
     high: float
-    accuracy: float
+    accuracy: float | None
 
 
 def read_attacked(run: RunDirectory) -> tuple[Attacked, ...]:
-    """The strongest attack on each target of a run's release; empty where it was not audited.
+    """The strongest attack on each kind of target of a run; empty where it was not audited.
 
     Raises:
         RunError: the record is damaged or of another schema.
@@ -48,11 +49,9 @@ def read_attacked(run: RunDirectory) -> tuple[Attacked, ...]:
     record = read_audit(run)
     if record is None:
         return ()
-    found = []
+    found: dict[str, Attacked] = {}
     for target in record["targets"]:
-        if target["kind"] in OF_RELEASE:
-            best = strongest_on_first(target)
-            found.append(
-                Attacked(target["kind"], best.attack, best.auc, best.low, best.high, target["test_accuracy"])
-            )
-    return tuple(found)
+        kind, best = target["kind"], strongest_on_first(target)
+        if kind in NAMES and (kind not in found or best.auc > found[kind].auc):
+            found[kind] = Attacked(kind, best.attack, best.auc, best.low, best.high, target["test_accuracy"])
+    return tuple(found.values())

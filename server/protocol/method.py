@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor
 
@@ -108,6 +109,21 @@ class ServerMethod:
     def history(self, state: ServerState, context: ServerContext) -> Mapping[str, Tensor]:
         """What the run directory keeps of a scored round for audits over rounds; empty where that is not asked for."""
         return {}
+
+    def guarantee(self, state: ServerState | None, context: ServerContext) -> Mapping[str, Any] | None:
+        """What noise of the method's own guarantees, as a table for summary.json; None where it adds none.
+
+        Validation then chooses nothing, and no exchange may move a section of the state by updates, which that noise
+        does not cover.
+
+        Args:
+            state: at the end of a run; None before it, for all that a run will tell.
+            context: of the run.
+
+        Raises:
+            ConfigError: what computes it is not installed.
+        """
+        return None
 
     def remark(self, state: ServerState, context: ServerContext) -> str:
         """What a person should know of a state that is complete but not as intended; empty where it is."""

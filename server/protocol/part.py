@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor
 
@@ -106,6 +107,9 @@ class ServerPart(ServerMethod):
 
     def history(self, state: ServerState, context: ServerContext) -> Mapping[str, Tensor]:
         return self.method.history(self.inner(state), context)
+
+    def guarantee(self, state: ServerState | None, context: ServerContext) -> Mapping[str, Any] | None:
+        return self.method.guarantee(None if state is None else self.inner(state), context)
 
     def remark(self, state: ServerState, context: ServerContext) -> str:
         return self.method.remark(self.inner(state), context)

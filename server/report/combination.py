@@ -117,7 +117,10 @@ def privacy_sentences(settings: Mapping[str, Any], method: MethodSpec | None) ->
     elif "privacy.secure-aggregation" in settings:
         said += _masks(settings)
     mode = settings.get("privacy.dp.mode")
-    if mode == "off":
+    own = "" if method is None else method.noises(settings)
+    if own:
+        said.append(own)
+    elif mode == "off":
         said.append("No noise is added to updates: there is no differential privacy")
     elif mode is not None:
         said.append(_noise(settings, mode))

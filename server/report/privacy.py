@@ -62,7 +62,7 @@ class TargetView:
     name: str
     verdict: str
     rows: tuple[AttackRow, ...]
-    test_accuracy: float
+    test_accuracy: float | None
     curves: Mapping[str, tuple[float, ...]]
 
 

@@ -100,7 +100,8 @@ def summarise(
         test_ece=best.test_ece if best else None,
         test_reliability=run_state.best_reliability.get("test") or None,
         val_reliability=run_state.best_reliability.get("val") or None,
-        privacy=spent(
+        privacy=method.guarantee(run_state.state, context)
+        or spent(
             config,
             sum(phase.sums for phase in course(method, len(rows), context)),
             sum(value.numel() for value in run_state.best.values()),

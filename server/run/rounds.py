@@ -7,7 +7,7 @@ a last exchange scores the final model.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -29,7 +29,7 @@ from fedtag.server.methods.assembly import method_of
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.method import course
 from fedtag.server.protocol.phases import Phase
-from fedtag.server.protocol.state import Aggregate
+from fedtag.server.protocol.state import Aggregate, ServerState
 from fedtag.server.run.conclusion import conclude
 from fedtag.server.run.preparation import prepare
 from fedtag.server.state.checkpoint import CheckpointFolder
@@ -37,7 +37,8 @@ from fedtag.server.state.monitor import Monitor
 from fedtag.server.state.progress import Progress, announce_guarantee, announce_untrained
 from fedtag.server.state.round import Round, Traffic
 from fedtag.server.state.run_state import RunState
-from fedtag.server.strategies.aggregation import Aggregation, check_phases
+from fedtag.server.strategies.accounting import spent
+from fedtag.server.strategies.aggregation import Aggregation, check_noised, check_phases
 from fedtag.server.sums.masked import MaskedSums
 from fedtag.server.sums.outcome import Outcome, Sums
 from fedtag.server.sums.plain import PlainSums
@@ -46,6 +47,9 @@ from fedtag.server.tracking.meters import Meters
 from fedtag.server.tracking.rows import Summary
 from fedtag.server.tracking.run_directory import RunDirectory
 from fedtag.server.tracking.tensorboard import ScalarLog
+
+Witness = Callable[[int, Phase, ServerState, Outcome], None]
+"""Told a round, one of its phases, the state with which clients were asked, and what came of that."""
 
 
 class Rounds:
@@ -57,6 +61,8 @@ class Rounds:
         directory: opened for a new run, or with its earlier checkpoint for one that goes on.
         progress: told about rounds and troubles.
         meters: of the run, where somebody reads them.
+        witness: told what came of each exchange of a round, before the method's state follows from it; in a simulation
+            that an audit does again, nowhere else.
     """
 
     def __init__(
@@ -66,8 +72,10 @@ class Rounds:
         directory: RunDirectory,
         progress: Progress,
         meters: Meters | None = None,
+        witness: Witness | None = None,
     ) -> None:
         self.config = config
+        self.witness = witness
         self.directory = directory
         self.progress = progress
         self.method = method_of(config)
@@ -95,7 +103,13 @@ class Rounds:
     def _run(self) -> Summary:
         phases = course(self.method, self.config.rounds, self.context)
         check_phases(phases, self.config)
-        announce_guarantee(self.config, sum(phase.sums for phase in phases), self.progress)
+        own = self.method.guarantee(None, self.context)
+        if own is not None:
+            check_noised(phases, own, self.config)
+        # A choice by validation would be a query of its own.
+        self.chooses = own is None and self.config.chooses_round
+        due = own or spent(self.config, sum(phase.sums for phase in phases), 0)
+        announce_guarantee(due, self.config.rounds, self.progress)
         restored = RunState.resumed(self.checkpoints, self.directory)
         if restored is not None:
             self.run_state, note = restored
@@ -151,6 +165,9 @@ class Rounds:
             outcome = self._exchanged(current, phase)
             if position == 0:
                 self._score_pending(outcome, current.due, scalars)
+            if self.witness is not None:
+                assert run_state.state is not None
+                self.witness(round_number, phase, run_state.state, outcome)
             weights = self._combined(phase, outcome) or weights
             contributed |= outcome.contributed
         seconds, traffic = {**current.seconds, "bookkeeping": current.left(start)}, current.traffic
@@ -210,17 +227,17 @@ class Rounds:
         row = run_state.pending
         if row is None:
             return
-        most, chooses = self.config.aggregation.max_share, self.config.chooses_round
+        most = self.config.aggregation.max_share
         scores = pool_scores(outcome.reported, self.paths, most) if due else None
         troubles = {**outcome.failures, **run_state.failures}
         if scores is not None:
-            row = with_scores(row, scores, chooses)
+            row = with_scores(row, scores, self.chooses)
             assert run_state.state is not None
             run_state.consider(
                 row.round,
                 scores,
                 self.method.released(run_state.state, self.context),
-                choose=chooses,
+                choose=self.chooses,
                 releasable=self.method.releasable(row.round, self.context),
                 condensed=self.method.condensed(run_state.state, self.context),
             )

@@ -7,11 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from fedtag.common.config import RunConfig
 from fedtag.common.logs import Event, fields
 from fedtag.common.wire.records import Reply
 from fedtag.common.wording.scoring import over_clients
-from fedtag.server.strategies.accounting import spent
 from fedtag.server.tracking.rows import RoundRow
 
 LOGGER = logging.getLogger("fedtag")
@@ -88,25 +86,21 @@ class LineProgress:
         LOGGER.warning("%s", text, extra=told)
 
 
-def announce_guarantee(config: RunConfig, sums: int, progress: Progress) -> None:
+def announce_guarantee(guarantee: Mapping[str, Any] | None, rounds: int, progress: Progress) -> None:
     """Say what the noise of a run will guarantee before any work is done.
 
     Args:
-        config: of the run.
-        sums: over clients that the server will learn.
+        guarantee: as for summary.json; None where there is none.
+        rounds: of the run.
         progress: told.
-
-    Raises:
-        ConfigError: that cannot be computed, since dp-accounting is not installed.
     """
-    guarantee = spent(config, sums, 0)
     if guarantee is None:
         return
     bound = guarantee["epsilon"]
     progress.note(
         f"differential privacy: epsilon {'without bound' if bound is None else f'{bound:.3g}'} at delta "
-        f"{guarantee['delta']:g} after {config.rounds} rounds, for {guarantee['unit']}",
-        fields(Event.GUARANTEE, rounds=config.rounds),
+        f"{guarantee['delta']:g} after {rounds} rounds, for {guarantee['unit']}",
+        fields(Event.GUARANTEE, rounds=rounds),
     )
 
 

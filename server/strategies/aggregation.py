@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -208,6 +209,25 @@ def check_phases(phases: Iterable[Phase], settings: RunConfig) -> None:
                     f"{key} = {str(value).lower()}: phase '{phase.name}' of method {settings.method} gathers {what}: "
                     f"set it to {str(wanted).lower()}"
                 )
+
+
+def check_noised(phases: Iterable[Phase], guarantee: Mapping[str, Any], settings: RunConfig) -> None:
+    """Refuse exchanges that noise of a method's own does not cover.
+
+    Args:
+        phases: of the run.
+        guarantee: of the method.
+        settings: of the run.
+
+    Raises:
+        ConfigError: naming the phase and the remedy.
+    """
+    for phase in phases:
+        if phase.gathers == "step":
+            raise ConfigError(
+                f"phase '{phase.name}' ({phase.why}) gathers updates, which the noise that protects "
+                f"{guarantee['unit']} does not cover: leave out what it belongs to (parts = {settings.parts or 'none'})"
+            )
 
 
 def masked_mean(

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedtag.common.config import flatten
+from fedtag.common.errors import ConfigError
+from fedtag.common.methods.spec import METHODS
 from fedtag.common.wording.guarantee import guarantee_sentences
 from fedtag.common.wording.masked_sums import SPOILABLE, spoilable
 from fedtag.common.wording.scoring import SCORING
@@ -38,7 +40,7 @@ def model_card(run: RunDirectory) -> str:
     """The model card as Markdown; names from clients are escaped."""
     summary, config, facts = run.read_summary(), run.read_config(), run.read_model_card()
     rounds, clients = run.read_rounds(), run.read_clients()
-    private = flatten(config).get("privacy.dp.mode", "off") != "off"
+    private = is_noised(flatten(config), summary)
     best = released_round(rounds, summary)
     audit = read_audit(run)
     chosen = summary.best_round if summary else (best.round if best else None)
@@ -84,6 +86,22 @@ def model_card(run: RunDirectory) -> str:
             versions=sorted(summary.versions.items()) if summary else [],
         )
     )
+
+
+def is_noised(settings: Mapping[str, Any], summary: Summary | None) -> bool:
+    """Whether a run has, or will have, differential privacy.
+
+    Args:
+        settings: by dotted key.
+        summary: None where the run has not finished.
+    """
+    if settings.get("privacy.dp.mode", "off") != "off" or (summary is not None and summary.privacy):
+        return True
+    try:
+        return bool(METHODS.get(str(settings.get("method"))).noises(settings))
+    except ConfigError:
+        # Nothing is known of a method that is not installed.
+        return False
 
 
 def released_round(rounds: list[RoundRow], summary: Summary | None) -> RoundRow | None:

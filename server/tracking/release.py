@@ -17,6 +17,7 @@ from fedtag.common.errors import ConfigError, RunError
 from fedtag.common.methods.spec import METHODS
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.models.spec import BACKBONES
+from fedtag.common.parts.spec import PARTS
 from fedtag.server.tracking.run_directory import MODEL, MODEL_CARD, RunDirectory
 
 SHARED = ("method", "seed", "model", "text")
@@ -79,7 +80,10 @@ def released_settings(config: RunConfig) -> dict[str, Any]:
 
 def settings_names() -> tuple[str, ...]:
     """Names under which model.json may hold settings: shared tables, and those of what is installed."""
-    return (*SHARED, "parts", "train", *installed_tables())
+    keys = [key for spec in METHODS.usable().values() for key in spec.released_with]
+    keys += [key for spec in PARTS.usable().values() for key in spec.released_with]
+    shared = {key.partition(".")[0] for key in keys}
+    return (*SHARED, "parts", *sorted(shared), *installed_tables())
 
 
 def card_digest(entries: Mapping[str, Any]) -> str:

@@ -41,6 +41,9 @@ QUICK = {
 QUICK_FEDGC = {
     "fedgc.self-training-rounds": 1,
     "fedgc.confidence": 0.4,
+    "fedgc.min-class-count": 1,
+    # Its graphs have no node outside every split.
+    "fedgc.learn-from": "both",
     "fedgc.hidden": 8,
     "fedgc.links": "learned",
     "fedgc.model-steps": 20,
@@ -155,7 +158,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedgc, without self-training, linear": {
         "method": "fedgc",
         **QUICK_FEDGC,
-        "fedgc.self-training": False,
+        "fedgc.learn-from": "training",
         "fedgc.matching-model": "sgc",
         "fedgc.links": "none",
         "fedgc.fine-tune-steps": 0,
@@ -163,7 +166,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedgc, without pseudo-labels, with neighbours": {
         "method": "fedgc",
         **QUICK_FEDGC,
-        "fedgc.self-training": False,
+        "fedgc.learn-from": "training",
         "fedgc.bottleneck": True,
         "neighbour-exchange.mode": "summed",
         "neighbour-exchange.hops": 2,

@@ -31,6 +31,8 @@ rounds = 3
 ratio = 0.05
 data.partition = "random"
 fedgc.self-training-rounds = 1
+fedgc.learn-from = "both"
+fedgc.min-class-count = 2
 fedgc.bottleneck-epochs = 3
 fedgc.model-steps = 20
 [[rows]]

@@ -35,6 +35,8 @@ SETTINGS: dict[str, Any] = {
     "fedgc.model-steps": 5,
     "fedgc.fine-tune-steps": 2,
     "fedgc.bottleneck": True,
+    "fedgc.learn-from": "both",
+    "fedgc.min-class-count": 2,
     "fedgc.bottleneck-epochs": 5,
     "exchange.poll": 0.001,
 }
@@ -109,7 +111,7 @@ def test_without_it_features_are_the_given_ones(train: Train) -> None:
 
 
 def test_it_needs_the_self_trained_model_and_no_pseudo_labels(train: Train) -> None:
-    grid, sessions = train("alone", **{"fedgc.self-training": False})
+    grid, sessions = train("alone", **{"fedgc.learn-from": "training"})
     assert {reply.phase for reply in grid.seen if reply.round == 1} == {"train"}
     for session in sessions:
         kept = prepared(grid, session)

@@ -33,6 +33,8 @@ SETTINGS: Settings = {
     "rounds": 5,
     "fedgc.self-training-rounds": 2,
     "fedgc.confidence": 0.4,
+    "fedgc.learn-from": "both",
+    "fedgc.min-class-count": 2,
     "fedgc.hidden": 6,
     "fedgc.links": "learned",
     "fedgc.model-steps": 10,
@@ -97,7 +99,7 @@ def test_the_phases_follow_one_another(once: Callable[..., Tried]) -> None:
 
 
 def test_each_phase_can_be_left_out(once: Callable[..., Tried]) -> None:
-    without = once(fedgc__self_training=False)
+    without = once(fedgc__learn_from="training")
     assert without.phases == ["condense"] * 5 + ["close"]
     assert not any("teacher" in one.told.content.values for one in without.crossed)
     untuned = once(fedgc__fine_tune_steps=0)
@@ -184,12 +186,12 @@ def test_the_server_optimiser_moves_the_model_of_self_training_alone(once: Calla
 
 
 def test_a_class_with_too_few_nodes_at_a_client_is_not_told_of(once: Callable[..., Tried]) -> None:
-    free = once(fedgc__self_training=False)
+    free = once(fedgc__learn_from="training")
     trained = {client: sums["trained"] for client, sums in sums_of(free, 1).items()}
     nodes = {row["client"]: row["train_nodes"] for row in free.lines("clients")}
     counts = {client: (value * nodes[client]).round().long() for client, value in trained.items()}
     least = int(torch.stack(list(counts.values())).min()) + 1
-    strict = once(fedgc__self_training=False, fedgc__min_class_count=least)
+    strict = once(fedgc__learn_from="training", fedgc__min_class_count=least)
     for client, sums in sums_of(strict, 1).items():
         silent = counts[client] < least
         for name, value in sums.items():
@@ -218,7 +220,7 @@ def test_classes_that_no_client_may_tell_of_are_named_once(tiny: Tiny, tmp_path:
         rare = [line for line in lines if ",c,train" in line]
         kept = [line.replace(",train", ",") if line in rare[1:] else line for line in lines]
         table.write_text("\n".join(kept) + "\n")
-    run = few({**SETTINGS, "fedgc.self-training": False})
+    run = few({**SETTINGS, "fedgc.learn-from": "training"})
     told = [note for note in run.notes.texts if "condensed nodes stay random" in note]
     assert len(told) == 1
     assert "fewer than 2 labelled nodes at one client (in all: c 3)" in told[0]

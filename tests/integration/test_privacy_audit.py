@@ -19,7 +19,7 @@ from fedtag.audits.privacy import Audit, audit_privacy, write_audit
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.shadow_nodes import shadow_half
 from fedtag.client.data.writing import write_folder
-from fedtag.client.methods.fedgc.preparation import kept_preparation
+from fedtag.client.methods.fedgc.preparation import kept_preparation, version_with
 from fedtag.deploy.cli import app
 from fedtag.server.methods.fedgc.release import FILE, digest, read_condensed
 from fedtag.server.tracking.run_directory import RunDirectory
@@ -171,7 +171,7 @@ def test_defences_are_compared_on_folders(mixed_folder: Path, tmp_path: Path, in
     ]
 
 
-KINDS = ["released", "self-trained", "condensed", "insider"]
+KINDS = ["released", "self-trained", "condensed", "insider", *["transcript"] * 4]
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +182,8 @@ def condensed_run(mixed_folder: Path, tmp_path_factory: pytest.TempPathFactory) 
     settings = [
         "fedgc.self-training-rounds=8",
         "fedgc.confidence=0.5",
+        "fedgc.learn-from=both",
+        "fedgc.min-class-count=2",
         "neighbour-exchange.mode=summed",
         "train.epochs=10",
         "train.weight-decay=0",
@@ -216,7 +218,7 @@ def test_all_that_comes_with_a_condensed_graph_is_attacked(condensed_audit: tupl
     assert strongest_area(found["condensed"]) < strongest_area(found["self-trained"])
     # Models of a graph of propagated features fit propagated features.
     assert found["insider"]["test_accuracy"] > found["condensed"]["test_accuracy"]
-    assert "This release gives away who was in training, most of all" in " ".join(result.stdout.split())
+    assert "This run gives away who was in training, most of all" in " ".join(result.stdout.split())
 
 
 def test_pseudo_labelled_nodes_are_the_second_group_and_none_of_the_attackers(
@@ -227,7 +229,7 @@ def test_pseudo_labelled_nodes_are_the_second_group_and_none_of_the_attackers(
     teacher = read_condensed(run).teacher
     joined = attackers = 0
     for site in sorted((run / "sites").glob("*/meta.json")):
-        kept = kept_preparation(site.parent / "state", teacher)
+        kept = kept_preparation(site.parent / "state", version_with(teacher))
         assert kept is not None
         outside = torch.from_numpy(read_folder(site.parent).graph.split == 0)
         shadow = shadow_half(outside, record["seed"], site.parent.name)
@@ -248,13 +250,14 @@ def test_the_cards_follow_from_the_figures(condensed_audit: tuple[Path, Result])
     run, _ = condensed_audit
     for name in ("README.md", "condensed.md"):
         card = " ".join((run / name).read_text().split())
-        assert "do not pass it on as one that hides its training nodes" in card
+        assert "do not pass anything of it on as what hides its training nodes" in card
         assert "What the self-trained model tells" in card
         for target in record_of(run / "privacy.json")["targets"]:
-            assert f"| {target['name']} | 90 training nodes | shadow model |" in card.replace("\\_", "_")
+            attack = list(target["groups"]["training nodes"]["attacks"])[-1]
+            assert f"| {target['name']} | 90 training nodes | {attack} |" in card.replace("\\_", "_")
     assert "No membership audit" not in (run / "condensed.md").read_text()
     page = (run / "report.html").read_text()
-    assert "do not pass it on as one that hides its training nodes" in page
+    assert "do not pass anything of it on as what hides its training nodes" in page
 
 
 def test_without_what_sites_have_kept_an_insider_is_not_measured(

@@ -51,6 +51,8 @@ def run(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable
         "fedgc.self-training-rounds": 2,
         "fedgc.confidence": 0.5,
         "fedgc.bottleneck": True,
+        "fedgc.learn-from": "both",
+        "fedgc.min-class-count": 2,
         "fedgc.bottleneck-epochs": 5,
         "fedgc.links": "learned",
         "fedgc.model-steps": 20,

@@ -44,14 +44,17 @@ def told_counts(
 
 
 def feature_sums(
-    x: Float[Tensor, "nodes dim"], y: Int[Tensor, " nodes"], counts: Int[Tensor, " classes"]
-) -> tuple[Float[Tensor, " dim"], Float[Tensor, " dim"]]:
-    """Σ x and Σ x² over the nodes of the classes that may be told of.
+    x: Float[Tensor, "nodes dim"], seen: Bool[Tensor, " nodes"], least: int
+) -> tuple[Int[Tensor, 1], Float[Tensor, " dim"], Float[Tensor, " dim"]]:
+    """The number of nodes, Σ x and Σ x² over all that training may see: the same whoever of them has a label.
 
     Args:
-        x: features of labelled nodes.
-        y: their labels.
-        counts: as of `told_counts`.
+        x: features of all nodes.
+        seen: those that training may see.
+        least: with fewer nodes nothing is told.
     """
-    kept = x[counts[y] > 0].double()
-    return kept.sum(0).to(x.dtype), kept.square().sum(0).to(x.dtype)
+    rows = x[seen].double()
+    if rows.shape[0] < least:
+        rows = rows[:0]
+    count = torch.tensor([rows.shape[0]], device=x.device)
+    return count, rows.sum(0).to(x.dtype), rows.square().sum(0).to(x.dtype)

@@ -12,14 +12,17 @@ from torch.nn import functional
 
 from fedtag.client.attacks.population import Population
 from fedtag.client.attacks.targets import Target
+from fedtag.client.attacks.transcript import Seen, Transcript
 from fedtag.client.condense.synthetic.sampling import ClassSampler
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.base import ClientMethod, Handler
 from fedtag.client.methods.fedgc.class_sums import feature_sums, gradient_sums, told_counts
-from fedtag.client.methods.fedgc.preparation import Prepared, prepared, prepared_by
+from fedtag.client.methods.fedgc.preparation import Prepared, prepared, prepared_by, seen_nodes
+from fedtag.client.methods.fedgc.private_sums import clipped_sums, noise_share, noised
 from fedtag.client.methods.fedgc.targets import GRAPH as GRAPH_TENSORS
 from fedtag.client.methods.fedgc.targets import asked_of
+from fedtag.client.methods.fedgc.transcript import transcripts
 from fedtag.client.methods.fedgc.tuning import fine_tune
 from fedtag.client.methods.side import Sites
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
@@ -35,9 +38,11 @@ from fedtag.common.methods.fedgc.names import (
     MATCHED,
     MOMENTS,
     NODES,
+    SEEN,
     SQUARES,
     TEACHER,
     THETA,
+    TRAIN_PHASE,
     TRAINED,
     TUNED,
     unit,
@@ -48,8 +53,9 @@ from fedtag.common.methods.fedgc.student import student
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import Parameters, load_parameters
+from fedtag.common.numerics.noise import entropy_generator
 from fedtag.common.synthetic.condensed import Condensed
-from fedtag.common.synthetic.gradients import initial_weights, logits
+from fedtag.common.synthetic.gradients import Weights, initial_weights, logits
 from fedtag.common.wire.records import Content, prefixed
 
 Context = RunContext[FedGCConfig]
@@ -67,6 +73,8 @@ class FedGC(ClientMethod[FedGCConfig]):
     - `condensed`: after the others, the model that the server trained on the condensed graph.
     - `tuned`: that model after some steps on the client's own graph.
     """
+
+    seen_phases = (TRAIN_PHASE, CONDENSE_PHASE)
 
     def handlers(self) -> Mapping[str, Handler]:
         return {**super().handlers(), CONDENSE_PHASE: self.condense}
@@ -97,10 +105,12 @@ class FedGC(ClientMethod[FedGCConfig]):
         """Sums over classes, from clients that have training nodes."""
         # Also where there is nothing to tell: what it is made of does not come a second time.
         ready = prepared(data, context)
+        if context.settings.dp_mode != "off":
+            return Content(prefixed("update", private_sums(ready, data, context)))
         if not data.sizes["train_nodes"]:
             return Content()
-        update, training = class_sums(ready, data, context)
-        return Content(prefixed("update", update), {"training": training})
+        update, reported = class_sums(ready, data, context)
+        return Content(prefixed("update", update), reported)
 
     def predict(
         self, released: ReleasedModel, data: SiteData, context: Context, evidence: bool = False
@@ -127,6 +137,9 @@ class FedGC(ClientMethod[FedGCConfig]):
         self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
     ) -> Sequence[Target]:
         return asked_of(tensors, known, sites, people)
+
+    def transcripts(self, seen: Sequence[Seen], sites: Sites, people: Population) -> Sequence[Transcript]:
+        return transcripts(seen, sites, people)
 
     def trained_on(self, tensors: Mapping[str, Tensor], config: RunConfig, classes: int) -> NodeClassifier:
         own = config.own(FedGCConfig)
@@ -168,8 +181,10 @@ def class_sums(ready: Prepared, data: SiteData, context: Context) -> tuple[dict[
     config, settings, asked = context.config, context.settings, context.content.values
     graph, seen = ready.graph(data), data.training.graph
     classes = graph.num_classes
-    labelled = torch.bincount(graph.y[graph.train_mask], minlength=classes)
-    trained = torch.bincount(seen.y[seen.train_mask], minlength=classes)
+    labelled, trained = (
+        torch.bincount(graph.y[rows], minlength=classes)
+        for rows in (graph.train_mask, graph.train_mask & seen.train_mask)
+    )
     enough = asked.get(MATCHED) if config.privacy.secure_aggregation else None
     counts = told_counts(
         labelled,
@@ -177,23 +192,59 @@ def class_sums(ready: Prepared, data: SiteData, context: Context) -> tuple[dict[
         None if enough is None else torch.tensor(enough, device=labelled.device),
     )
     with context.timed("gradients"):
-        theta = torch.Generator().manual_seed(asked[THETA])
-        weights = initial_weights(
-            settings.matching_model, graph.x.shape[1], settings.hidden, classes, theta, data.device
-        )
+        weights = matching_weights(data, context)
         batch = class_sampler(ready, data, context).batch()
         sums = {
             f"{GRADIENT}/{place}": value for place, value in enumerate(gradient_sums(weights, batch, counts))
         }
-        loss = functional.cross_entropy(logits(weights, batch), batch.y)
-    sums |= {COUNTS: counts, LABELLED: labelled, TRAINED: trained}
-    sums[NODES] = torch.tensor([graph.num_nodes])
-    if asked.get(MOMENTS):
-        rows = graph.train_mask
-        sums[FEATURES], sums[SQUARES] = feature_sums(graph.x[rows], graph.y[rows], counts)
-    scale = unit(config.aggregation.weights, data.sizes["train_nodes"])
-    update = {name: (value.double() * scale).float().cpu() for name, value in sums.items()}
-    return update, {"loss": float(loss), "steps": 0}
+        # Of no labelled node there is no loss.
+        loss = functional.cross_entropy(logits(weights, batch), batch.y) if batch.y.numel() else None
+    sums |= {COUNTS: counts, LABELLED: labelled, TRAINED: trained, **node_sums(ready, data, context)}
+    return in_unit(sums, data, context), {} if loss is None else {
+        "training": {"loss": float(loss), "steps": 0}
+    }
+
+
+def private_sums(ready: Prepared, data: SiteData, context: Context) -> dict[str, Tensor]:
+    """The same with noise for single training nodes; nothing of a site whose part does not count.
+
+    Counts are asked for once: whose labels are learned does not change.
+    """
+    settings, table = context.settings, context.sum_weights
+    if not (data.sizes["train_nodes"] if table is None else table.get(data.site.name)):
+        return {}
+    share = noise_share(context)
+    with context.timed("gradients"):
+        weights, counted = matching_weights(data, context), bool(context.content.values.get(MOMENTS))
+        sums = clipped_sums(weights, ready.graph(data), data.training.adjacency, settings.dp_clip, counted)
+    with context.timed("noise"):
+        sums = noised(sums, settings.dp_clip, share, entropy_generator())
+    return in_unit({**sums, **node_sums(ready, data, context)}, data, context)
+
+
+def matching_weights(data: SiteData, context: Context) -> Weights:
+    """θ of the exchange."""
+    settings, graph = context.settings, data.graph
+    theta = torch.Generator().manual_seed(context.content.values[THETA])
+    return initial_weights(
+        settings.matching_model, graph.x.shape[1], settings.hidden, graph.num_classes, theta, data.device
+    )
+
+
+def node_sums(ready: Prepared, data: SiteData, context: Context) -> dict[str, Tensor]:
+    """The number of nodes and, where they are asked for, sums of features: the same whoever is labelled."""
+    sums = {NODES: torch.tensor([ready.x.shape[0]])}
+    if context.content.values.get(MOMENTS):
+        rows = seen_nodes(data, context)
+        found = feature_sums(ready.x, rows, context.settings.min_class_count)
+        sums |= dict(zip((SEEN, FEATURES, SQUARES), found, strict=True))
+    return sums
+
+
+def in_unit(sums: Mapping[str, Tensor], data: SiteData, context: Context) -> dict[str, Tensor]:
+    """Sums as they are averaged over clients."""
+    scale = unit(context.config.aggregation.weights, data.sizes["train_nodes"])
+    return {name: (value.double() * scale).float().cpu() for name, value in sums.items()}
 
 
 def class_sampler(ready: Prepared, data: SiteData, context: Context) -> ClassSampler:

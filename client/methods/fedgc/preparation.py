@@ -14,7 +14,7 @@ from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.data.shadow_nodes import outside_splits, shadow_half
 from fedtag.client.methods.fedgc import bottleneck
-from fedtag.client.methods.fedgc.pseudo_labels import with_pseudo_labels
+from fedtag.client.methods.fedgc.pseudo_labels import surest_half, with_pseudo_labels
 from fedtag.client.site.state import Remembered, newest_kept
 from fedtag.common.errors import ProtocolError
 from fedtag.common.graph import Graph
@@ -23,10 +23,12 @@ from fedtag.common.methods.fedgc.names import TEACHER
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import fingerprint, load_parameters
+from fedtag.common.wire.records import Content
 
 Context = RunContext[FedGCConfig]
 
 NAME = "prepared"
+NO_TEACHER, FINGERPRINT = "none", 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class Prepared:
     Args:
         x: features of every node, by which it is condensed, fine-tuned and scored.
         y: labels that may be learned; −1 elsewhere.
-        labelled: training nodes, and those with a pseudo-label.
+        labelled: where there is one: training nodes, those with a pseudo-label, or both.
     """
 
     x: Float[Tensor, "nodes dim"]
@@ -55,9 +57,7 @@ def prepared(data: SiteData, context: Context) -> Prepared:
         ProtocolError: the site has lost them, and the model did not come again.
     """
     content = context.content
-    version = str(content.values.get(TEACHER, "none"))[:16]
-    if not version.isalnum():
-        raise ProtocolError(f"the fingerprint {version!r} of the self-trained model is none")
+    version = version_of(content)
 
     def made() -> Remembered:
         parameters = content.section(TEACHER)
@@ -74,14 +74,30 @@ def prepared(data: SiteData, context: Context) -> Prepared:
     return context.cached(data, f"{NAME} {version}", restored)
 
 
-def kept_preparation(state: Path, teacher: Mapping[str, Tensor]) -> Prepared | None:
+def version_of(content: Content) -> str:
+    """What a site's preparation for an exchange is called by: the self-trained model that its server names.
+
+    Raises:
+        ProtocolError: it names none.
+    """
+    version = str(content.values.get(TEACHER, NO_TEACHER))[:FINGERPRINT]
+    if not version.isalnum():
+        raise ProtocolError(f"the fingerprint {version!r} of the self-trained model is none")
+    return version
+
+
+def version_with(teacher: Mapping[str, Tensor]) -> str:
+    """The same by the parameters of that model; empty for a run without."""
+    return fingerprint(teacher)[:FINGERPRINT] if teacher else NO_TEACHER
+
+
+def kept_preparation(state: Path, version: str) -> Prepared | None:
     """What a site has kept of its newest run with a self-trained model, on the CPU; None if it has not.
 
     Args:
         state: folder of the site.
-        teacher: parameters of the model; empty for a run without.
+        version: of the preparation.
     """
-    version = fingerprint(teacher)[:16] if teacher else "none"
     kept = newest_kept(state, f"{NAME}-{version}")
     return None if kept is None else Prepared(**kept.tensors)
 
@@ -91,11 +107,14 @@ def prepared_by(parameters: Mapping[str, Tensor], data: SiteData, context: Conte
     graph, config = data.training.graph, context.config
     y, labelled = torch.where(graph.train_mask, graph.y, -1), graph.train_mask
     teacher = teacher_with(parameters, data, context) if parameters else None
-    if teacher is not None and context.settings.self_training:
+    if teacher is not None and context.settings.learn_from != "training":
         with context.timed("pseudo-labels"), torch.no_grad():
             logits = teacher(graph.x, data.training.adjacency)
             set_aside = shadow_half(outside_splits(graph), config.seed, data.site.name)
-            y, labelled = with_pseudo_labels(graph, logits, context.settings.confidence, set_aside)
+            if context.settings.learn_from == "pseudo":
+                y, labelled = surest_half(graph, logits, set_aside)
+            else:
+                y, labelled = with_pseudo_labels(graph, logits, context.settings.confidence, set_aside)
     return Prepared(transformed(teacher, data, context), y, labelled)
 
 
@@ -107,6 +126,12 @@ def teacher_with(
     model = initial_teacher(context.config, graph.x.shape[1], graph.num_classes).to(data.device)
     load_parameters(model, parameters)
     return model
+
+
+def seen_nodes(data: SiteData, context: Context) -> Bool[Tensor, " nodes"]:
+    """The nodes that training may see: where it is inductive, none of test."""
+    hidden = data.graph.test_mask
+    return ~hidden if context.config.train.inductive else torch.ones_like(hidden)
 
 
 def transformed(
@@ -122,14 +147,12 @@ def transformed(
     settings, graph, adjacency = context.settings, data.training.graph, data.training.adjacency
     if teacher is None or not settings.bottleneck:
         return graph.x
-    # Where training is inductive, no loss may look at test nodes.
-    hidden = graph.test_mask if context.config.train.inductive else torch.zeros_like(graph.test_mask)
     with context.timed("bottleneck"):
         return bottleneck.transformed(
             graph.x,
             adjacency,
             lambda z: teacher(z, adjacency),
-            ~hidden,
+            seen_nodes(data, context),
             compression=settings.compression,
             epochs=settings.bottleneck_epochs,
             rate=settings.bottleneck_rate,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedtag.client.attacks.population import Population
 from fedtag.client.attacks.targets import Target, released, trained_on_condensed
-from fedtag.client.methods.fedgc.preparation import Prepared, kept_preparation, teacher_with
+from fedtag.client.methods.fedgc.preparation import Prepared, kept_preparation, teacher_with, version_with
 from fedtag.client.methods.side import Sites
 from fedtag.common.errors import DataError
 from fedtag.common.methods.fedgc.names import TEACHER
@@ -45,7 +45,7 @@ def of_condensed(
     graph: Condensed, teacher: Mapping[str, Tensor], sites: Sites, people: Population
 ) -> list[Target]:
     """Models of the condensed graph, asked with raw features; and with those that the sites keep, where all do."""
-    found = [kept_preparation(data.site.state_in_folder, teacher) for data, _ in sites]
+    found = [kept_preparation(data.site.state_in_folder, version_with(teacher)) for data, _ in sites]
     kept: list[Prepared] = [one for one in found if one is not None]
     if len(kept) < len(sites):
         return [trained_on_condensed(RAW, "condensed", people, graph, people.graph.x)]

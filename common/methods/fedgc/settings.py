@@ -24,15 +24,19 @@ class FedGCConfig(Section):
     )
     bottleneck_epochs: Steps = Field(30, description="steps of the transformation")
     bottleneck_rate: Positive = Field(0.001, description="step size of the transformation")
-    self_training: bool = Field(
-        True, description="nodes of no split that the self-trained model is sure of join the labelled ones"
+    learn_from: Literal["pseudo", "both", "training"] = Field(
+        "pseudo",
+        description="whose gradients are told: of nodes of no split alone, the half of which a self-trained model is "
+        "surest, by its labels; of training nodes, and those with a pseudo-label; or of training nodes alone",
     )
     self_training_rounds: Count = Field(
         15, description="first rounds, in which the model of self-training is learned from averaged updates"
     )
-    confidence: Fraction = Field(0.8, description="least probability of a pseudo-label")
+    confidence: Fraction = Field(
+        0.8, description="least probability of a pseudo-label, where training nodes count too"
+    )
     min_class_count: Count = Field(
-        2, description="least labelled nodes behind any sum over a class that the server sees"
+        5, description="least labelled nodes behind any sum over a class that the server sees"
     )
     matching_model: Literal["gcn", "sgc"] = Field(
         "gcn", description="model whose gradients are matched: of two layers, or its linear form"
@@ -63,6 +67,18 @@ class FedGCConfig(Section):
     )
     fine_tune_rate: Positive = Field(0.01, description="step size of these")
     weight_decay: NonNegative = Field(5e-4, description="L2 penalty of that model, in both trainings")
+    dp_mode: Literal["off", "local", "distributed"] = Field(
+        "off",
+        description="noise for single training nodes on what is told of classes: all of it by each client, or a part "
+        "by each under secure summation",
+    )
+    dp_clip: Positive = Field(
+        1.0, description="L2 norm to which the gradient of one node is clipped, under noise"
+    )
+    dp_noise: Positive = Field(
+        1.0, description="standard deviation of the noise on a sum, in clips; on counts, in nodes"
+    )
+    dp_delta: Annotated[float, Field(gt=0, lt=1)] = Field(1e-5, description="delta of the guarantee")
     keep_states: bool = Field(
         False,
         description="the server keeps the self-trained model and the condensed graph of every scored round, for an "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fedtag.common.methods.base import averaged_records
 from fedtag.common.methods.fedgc.names import MATCHED, MOMENTS, TEACHER, THETA
+from fedtag.common.methods.fedgc.noise import EXCLUDED, noise_sentence
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.stages import teaching_rounds
 from fedtag.common.methods.records import Record
@@ -36,7 +37,20 @@ def _average(settings: RunSettings) -> str:
 def _noise(settings: RunSettings) -> str:
     if settings.privacy.dp.mode == "off":
         return ""
-    return f"differential privacy would put noise on the counts by which {SPEC.name} divides: set privacy.dp.mode = off"
+    return (
+        f"privacy.dp.mode bounds what an institution adds to a model, and {SPEC.name} sums gradients over nodes: set "
+        f"privacy.dp.mode = off, and {SPEC.name}.dp-mode for noise that protects single training nodes"
+    )
+
+
+def _transformed(settings: RunSettings) -> str:
+    own = settings.own(FedGCConfig)
+    if own.learn_from != "pseudo" or not own.bottleneck:
+        return ""
+    return (
+        f"{SPEC.name}.bottleneck makes features by the self-trained model, which {SPEC.name}.learn-from = pseudo keeps "
+        f"out of the release: set {SPEC.name}.learn-from = both or training, or {SPEC.name}.bottleneck = false"
+    )
 
 
 def _no_round_left(settings: RunSettings) -> str:
@@ -69,10 +83,14 @@ SPEC = MethodSpec(
     excluded=(
         Exclusion("robust rules, fednova and distribution-aware weights", _quotients),
         Exclusion("an average of models", _average),
-        Exclusion("differential privacy", _noise),
+        Exclusion("differential privacy of institutions", _noise),
+        *EXCLUDED,
+        Exclusion("a bottleneck without the self-trained model", _transformed),
         Exclusion("no round after self-training", _no_round_left),
     ),
-    released_with=("train.inductive",),
+    renamed={"fedgc.self-training": "fedgc.learn-from"},
+    noises=noise_sentence,
+    released_with=("train.inductive", "privacy.secure-aggregation", "aggregation.weights"),
     client="fedtag.client.methods.fedgc:METHOD",
     server="fedtag.server.methods.fedgc.method:METHOD",
     artefact="fedtag.server.methods.fedgc.artefact:ARTEFACT",

@@ -8,7 +8,7 @@ from fedtag.common.settings.run_settings import RunSettings
 
 def teaching_rounds(own: FedGCConfig) -> int:
     """The rounds of self-training, which come first; none where nothing needs their model."""
-    return own.self_training_rounds if own.self_training or own.bottleneck else 0
+    return own.self_training_rounds if own.learn_from != "training" or own.bottleneck else 0
 
 
 def teaches(round_number: int, settings: RunSettings) -> bool:

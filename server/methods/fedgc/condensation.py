@@ -10,7 +10,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from fedtag.common.config import RunConfig
-from fedtag.common.methods.fedgc.names import COUNTS, FEATURES, GRADIENT, LABELLED, NODES, SQUARES, TRAINED
+from fedtag.common.methods.fedgc.names import (
+    COUNTS,
+    FEATURES,
+    GRADIENT,
+    LABELLED,
+    NODES,
+    SEEN,
+    SQUARES,
+    TRAINED,
+)
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.student import student
 from fedtag.common.models.classifier import NodeClassifier
@@ -32,10 +41,11 @@ class Sums:
     Args:
         gradients: of each weight of the matching model, over the labelled nodes of each class.
         counts: labelled nodes behind these, by class.
-        labelled: all labelled nodes, pseudo-labelled ones included, by class.
-        trained: training nodes, by class.
+        labelled: all nodes whose labels are learned, pseudo-labelled ones included, by class.
+        trained: the training nodes among these, by class.
         nodes: all nodes.
-        features, squares: over the labelled nodes behind the gradients; None where they were not asked for.
+        seen: nodes behind the sums of features.
+        features, squares: over these; None where they were not asked for.
     """
 
     gradients: tuple[Float[Tensor, "classes ..."], ...]
@@ -43,6 +53,7 @@ class Sums:
     labelled: Int[Tensor, " classes"]
     trained: Int[Tensor, " classes"]
     nodes: int
+    seen: int = 0
     features: Float[Tensor, " dim"] | None = None
     squares: Float[Tensor, " dim"] | None = None
 
@@ -51,18 +62,21 @@ class Sums:
         """From the mean of what clients sent.
 
         Args:
-            step: by the names of `fedtag.common.methods.fedgc.names`.
+            step: by the names of `fedtag.common.methods.fedgc.names`; where counts carry noise they are those of the
+                labelled and of the training nodes, too.
             scale: by which the mean is multiplied to be a sum again.
         """
         total = {name: value.double() * scale for name, value in step.items()}
         places = sorted(int(name.removeprefix(f"{GRADIENT}/")) for name in total if name.startswith(GRADIENT))
+        # Sums of fixed-point numbers miss whole ones by a little.
+        counts = total[COUNTS].round().clamp_min(0)
         return cls(
             tuple(total[f"{GRADIENT}/{place}"] for place in places),
-            # Sums of fixed-point numbers miss whole ones by a little.
-            total[COUNTS].round(),
-            total[LABELLED].round().long(),
-            total[TRAINED].round().long(),
+            counts,
+            total.get(LABELLED, counts).round().long(),
+            total.get(TRAINED, counts).round().long(),
             round(float(total[NODES])),
+            round(float(total[SEEN])) if SEEN in total else 0,
             total.get(FEATURES),
             total.get(SQUARES),
         )
@@ -79,18 +93,20 @@ class Sums:
 
 
 def begun(sums: Sums, config: RunConfig) -> dict[str, Tensor]:
-    """The tensors of a condensed graph before the first step: Y' by the training nodes, X' from a Gaussian.
+    """The tensors of a condensed graph before the first step: Y' by the labels that are learned, X' from a Gaussian.
 
-    X' has the mean and the deviation of the clients' labelled nodes, of which the server knows no single one.
+    Where training nodes are among those that are learned from, their classes decide. X' has the mean and the deviation
+    of the clients' nodes, of which the server knows no single one.
     """
     assert sums.features is not None
     assert sums.squares is not None
-    behind = sums.counts.sum().clamp_min(1)
+    behind = max(sums.seen, 1)
     mean = sums.features / behind
     deviation = (sums.squares / behind - mean**2).clamp_min(0).sqrt()
     if not bool((deviation > 0).any()):
         deviation = torch.full_like(deviation, LEAST_DEVIATION)
-    y = condensed_labels(sums.trained, condensed_size(sums.nodes, config.ratio))
+    shown = sums.trained if bool(sums.trained.any()) else sums.labelled
+    y = condensed_labels(shown, condensed_size(sums.nodes, config.ratio))
     generator = torch_generator(config.seed, "condensed features")
     x = gaussian_features(mean.float(), deviation.float(), y.numel(), generator)
     links = {}

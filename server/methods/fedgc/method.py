@@ -21,6 +21,7 @@ from fedtag.common.methods.fedgc.names import (
     MATCHED,
     MOMENTS,
     NODES,
+    SEEN,
     SQUARES,
     TEACHER,
     THETA,
@@ -38,6 +39,7 @@ from fedtag.common.synthetic.gradients import initial_weights
 from fedtag.common.wire.records import Content, Reply, prefixed
 from fedtag.server.methods.fedgc.condensation import Sums, as_it_stands, begun, moved, taught
 from fedtag.server.methods.fedgc.course import condensation_document, noted
+from fedtag.server.methods.fedgc.noise import TOLD, asked, dimension_of, guarantee, is_private, with_counts
 from fedtag.server.methods.fedgc.unmatched import (
     UNMATCHED,
     check_some_matched,
@@ -134,10 +136,14 @@ class FedGC(ServerMethod):
         shapes: dict[str, tuple[int, ...]] = {
             f"{GRADIENT}/{place}": (classes, *shape) for place, shape in enumerate(values["theta"])
         }
-        shapes |= dict.fromkeys((COUNTS, LABELLED, TRAINED), (classes,))
+        fresh, private = not state.section(GRAPH_TENSORS), is_private(context.settings)
+        if not private:
+            shapes |= dict.fromkeys((COUNTS, LABELLED, TRAINED), (classes,))
+        elif fresh:
+            shapes[COUNTS] = (classes,)
         shapes[NODES] = (1,)
-        if not state.section(GRAPH_TENSORS):
-            shapes |= dict.fromkeys((FEATURES, SQUARES), (values["dimension"],))
+        if fresh:
+            shapes |= {**dict.fromkeys((FEATURES, SQUARES), (values["dimension"],)), SEEN: (1,)}
         return {f"update/{name}": TensorForm(shape, torch.float32) for name, shape in shapes.items()}
 
     def combine(
@@ -156,10 +162,13 @@ class FedGC(ServerMethod):
             return ServerState({**after.tensors, **prefixed(TEACHER, ready)}, values), weights
         # Who did not answer may have lost what it made of the self-trained model, and gets it again.
         values["prepared"] = sorted(replies)
+        graph = state.section(GRAPH_TENSORS)
+        if is_private(settings):
+            values[TOLD] = asked(values, not graph)
         if not aggregate.step:
             return ServerState(_without_sums(state, settings), values), aggregate.weights
-        sums = Sums.of(aggregate.step, contributors(aggregate, replies, settings))
-        graph = state.section(GRAPH_TENSORS)
+        scale, step = contributors(aggregate, replies, settings), aggregate.step
+        sums = Sums.of(with_counts(step, values, scale, settings) if is_private(settings) else step, scale)
         values["matched"] = enough_in_all(sums, settings)
         if not bool(sums.matched.any()):
             if not graph:
@@ -182,7 +191,9 @@ class FedGC(ServerMethod):
         graph = state.section(GRAPH_TENSORS)
         if not graph:
             return {}
-        teacher = prefixed(TEACHER, state.section(TEACHER))
+        # What was learned from nodes with pseudo-labels alone does without the model that gave these.
+        alone = context.settings.own(FedGCConfig).learn_from == "pseudo"
+        teacher = {} if alone else prefixed(TEACHER, state.section(TEACHER))
         return {**prefixed("graph", as_it_stands(graph, context.settings).tensors), **teacher}
 
     def released(self, state: ServerState, context: ServerContext) -> Mapping[str, Tensor]:
@@ -198,6 +209,11 @@ class FedGC(ServerMethod):
             return prefixed(TEACHER, state.section("model"))
         graph = state.section(GRAPH_TENSORS)
         return prefixed("graph", as_it_stands(graph, context.settings).tensors) if graph else {}
+
+    def guarantee(self, state: ServerState | None, context: ServerContext) -> Mapping[str, Any] | None:
+        if state is None:
+            return guarantee(None, 0, context.settings)
+        return guarantee(state.values.get(TOLD, 0), dimension_of(state.values), context.settings)
 
     def remark(self, state: ServerState, context: ServerContext) -> str:
         return unmatched_remark(state.values, context.settings)

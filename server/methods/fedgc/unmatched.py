@@ -22,7 +22,7 @@ def enough_in_all(sums: Sums, config: RunConfig) -> list[bool]:
 
 
 def still_unmatched(values: Mapping[str, Any], sums: Sums, config: RunConfig) -> dict[str, int]:
-    """Labelled nodes of the classes with training nodes of which no round so far had a gradient, by name.
+    """Labelled nodes of the classes that are condensed and of which no round so far had a gradient, by name.
 
     Under secure summation, whoever has enough in all will have one from the next round on.
     """
@@ -30,7 +30,8 @@ def still_unmatched(values: Mapping[str, Any], sums: Sums, config: RunConfig) ->
     if config.privacy.secure_aggregation:
         matched = [one or other for one, other in zip(matched, enough_in_all(sums, config), strict=True)]
     before = values.get(UNMATCHED)
-    labelled, trained = sums.labelled.tolist(), sums.trained.tolist()
+    labelled = sums.labelled.tolist()
+    trained = sums.trained.tolist() if bool(sums.trained.any()) else labelled
     return {
         name: labelled[place]
         for place, name in enumerate(values["names"])
@@ -61,11 +62,15 @@ def check_some_matched(values: Mapping[str, Any], sums: Sums, clients: int, conf
             f"clients ({told}) count from the second round of condensation on, which this run has not: set "
             f"rounds = {config.rounds + 1} or more, or lower fedgc.min-class-count"
         )
+    remedy = (
+        "leave more nodes out of the split, which can get pseudo-labels, or set fedgc.learn-from = both"
+        if config.own(FedGCConfig).learn_from == "pseudo"
+        else "give more nodes a label in the split of training"
+    )
     whose = "all clients have" if config.privacy.secure_aggregation else "a client has"
     raise ConfigError(
         f"fedgc.min-class-count = {least} is more labelled nodes than {whose} of any class (in all: {told}), so that "
-        "no gradient is told and no graph is learned: lower fedgc.min-class-count, or give more nodes a label in the "
-        "split of training"
+        f"no gradient is told and no graph is learned: lower fedgc.min-class-count, or {remedy}"
     )
 
 

@@ -34,6 +34,7 @@ def site(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> SiteRun:
 def opened(folder: Path, place: Path, **changes: object) -> SiteRun:
     settings = {"method": "fedgc", "model.hidden": 4, "model.dropout": 0.0, "device": "cpu"}
     settings |= {"fedgc.fine-tune-steps": STEPS, "fedgc.fine-tune-rate": 0.2, "fedgc.confidence": 0.3}
+    settings |= {"fedgc.learn-from": "both"}
     config = RunConfig.from_flat({**settings, **changes})
     return SiteRun(Site("site", folder, place / "work", place / "cache", "cpu"), config)
 

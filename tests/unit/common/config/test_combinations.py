@@ -89,13 +89,13 @@ REFUSED: dict[str, tuple[Settings, str, Settings]] = {
     ),
     "noise on counts": (
         {**CENTRAL, "method": "fedgc"},
-        "would put noise on the counts by which fedgc divides",
+        "set privacy.dp.mode = off, and fedgc.dp-mode for noise",
         {"privacy.dp.mode": "off"},
     ),
     "no round left for condensation": (
         {"method": "fedgc", "rounds": 5, "fedgc.self-training-rounds": 5},
         "fedgc.self-training-rounds = 5 leave none of the 5 rounds for condensation",
-        {"fedgc.self-training": False},
+        {"fedgc.learn-from": "training"},
     ),
     "features of test nodes in training": (
         {"method": "fedgc", "neighbour-exchange.mode": "summed", "train.inductive": True},

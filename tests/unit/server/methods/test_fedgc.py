@@ -19,6 +19,7 @@ from fedtag.common.methods.fedgc.names import (
     GRADIENT,
     LABELLED,
     NODES,
+    SEEN,
     SQUARES,
     TEACHER,
     TRAINED,
@@ -40,7 +41,7 @@ AGREEMENT = Agreement(("a", "b", "c"), DIM, "features.npy")
 def config(**changes: Any) -> RunConfig:
     own = {name.replace("__", ".").replace("_", "-"): value for name, value in changes.items()}
     base = {"method": "fedgc", "rounds": 6, "model.hidden": 6, "fedgc.hidden": HIDDEN, "ratio": 0.1}
-    base |= {"fedgc.links": "learned"}
+    base |= {"fedgc.links": "learned", "fedgc.learn-from": "both", "fedgc.min-class-count": 2}
     return RunConfig.from_flat({**base, "fedgc.self-training-rounds": 2, "fedgc.model-steps": 3, **own})
 
 
@@ -52,7 +53,7 @@ def sums(trained: list[int], seed: int = 0, nodes: int = 100) -> Sums:
     )
     x = torch.randn(sum(trained), DIM, generator=generator, dtype=torch.float64) * 2 + 1
     counts = torch.tensor(trained)
-    return Sums(gradients, counts.double(), counts, counts, nodes, x.sum(0), x.square().sum(0))
+    return Sums(gradients, counts.double(), counts, counts, nodes, len(x), x.sum(0), x.square().sum(0))
 
 
 @given(st.lists(st.integers(0, 30), min_size=CLASSES, max_size=CLASSES).filter(any), st.integers(0, 10))
@@ -69,7 +70,7 @@ def test_labels_follow_the_training_nodes_by_largest_remainder(trained: list[int
         assert places >= 1 if 0 < share < 1 else places <= share + 1 or count == 0
 
 
-def test_features_begin_with_the_moments_of_the_labelled_nodes() -> None:
+def test_features_begin_with_the_moments_of_the_nodes() -> None:
     given_sums = sums([200, 200, 200], nodes=50000)
     start = begun(given_sums, config(fedgc__links="none"))
     assert given_sums.features is not None
@@ -168,7 +169,8 @@ class Federation:
         assert found.squares is not None
         told = {f"{GRADIENT}/{place}": value for place, value in enumerate(found.gradients)}
         told |= {COUNTS: found.counts, LABELLED: found.labelled, TRAINED: found.trained}
-        told |= {NODES: torch.tensor([100]), FEATURES: found.features, SQUARES: found.squares}
+        told |= {NODES: torch.tensor([100]), SEEN: torch.tensor([found.seen])}
+        told |= {FEATURES: found.features, SQUARES: found.squares}
         return {name: (value.double() / scale).float() for name, value in told.items()}
 
     def round(self, step: dict[str, Tensor], names: tuple[str, ...] = ("site-0", "site-1")) -> None:
@@ -189,7 +191,7 @@ class Federation:
     ("weights", "scale"), [("samples", 12.0), ("uniform", 2 / UNIT)], ids=["samples", "uniform"]
 )
 def test_means_become_sums_again(weights: str, scale: float) -> None:
-    one = Federation(fedgc__self_training=False, aggregation__weights=weights)
+    one = Federation(fedgc__learn_from="training", aggregation__weights=weights)
     one.round(one.step(scale, [4, 4, 4]))
     assert torch.bincount(one.state.section("condensed")["y"]).tolist() == [4, 3, 3]
     assert one.state.values["matched"] == [True] * 3
@@ -214,7 +216,7 @@ def test_the_self_trained_model_goes_to_those_who_may_not_have_it() -> None:
 
 
 def test_sums_of_features_are_asked_for_once() -> None:
-    one = Federation(fedgc__self_training=False)
+    one = Federation(fedgc__learn_from="training")
     (phase,) = METHOD.phases(1, one.context)
     assert METHOD.instruct(None, phase, None, one.context).values["moments"]
     assert f"update/{FEATURES}" in METHOD.expected(one.state, phase, one.context)
@@ -224,7 +226,7 @@ def test_sums_of_features_are_asked_for_once() -> None:
 
 
 def test_every_round_has_another_matching_model() -> None:
-    one = Federation(fedgc__self_training=False)
+    one = Federation(fedgc__learn_from="training")
     seeds = []
     for _ in range(4):
         seeds.append(one.instruction(None).values["theta"])
@@ -233,7 +235,7 @@ def test_every_round_has_another_matching_model() -> None:
 
 
 def test_a_model_is_made_for_rounds_that_are_scored_alone() -> None:
-    one = Federation(fedgc__self_training=False, evaluation__every=3)
+    one = Federation(fedgc__learn_from="training", evaluation__every=3)
     models = []
     for number in range(1, 7):
         one.round(one.step(12.0, [4, 4, 4]))
@@ -247,7 +249,7 @@ def test_a_model_is_made_for_rounds_that_are_scored_alone() -> None:
 
 
 def test_rounds_without_sums_leave_what_was_learned() -> None:
-    one = Federation(fedgc__self_training=False)
+    one = Federation(fedgc__learn_from="training")
     one.round({})
     assert not one.state.section("condensed")
     assert not METHOD.condensed(one.state, one.context)
@@ -273,7 +275,7 @@ def test_what_is_released_is_the_graph_behind_the_model() -> None:
 
 
 def test_the_checkpoint_is_json_and_tensors() -> None:
-    one = Federation(fedgc__self_training=False)
+    one = Federation(fedgc__learn_from="training")
     one.round(one.step(12.0, [4, 4, 4]))
     values = json.loads(json.dumps(one.state.values))
     again = ServerState(dict(one.state.tensors), values)
@@ -302,7 +304,7 @@ def few(one: Federation, labelled: list[int], told: list[int], scale: float = 12
 
 
 def test_a_graph_of_which_no_class_is_matched_is_refused() -> None:
-    one = Federation(fedgc__self_training=False, fedgc__min_class_count=5, clients=2)
+    one = Federation(fedgc__learn_from="training", fedgc__min_class_count=5, clients=2)
     with pytest.raises(ConfigError) as refused:
         one.round(few(one, [8, 4, 2], [0, 0, 0]))
     for word in ("fedgc.min-class-count = 5", "than a client has", "a 8, b 4, c 2", "lower"):
@@ -310,7 +312,7 @@ def test_a_graph_of_which_no_class_is_matched_is_refused() -> None:
 
 
 def test_who_waits_for_clients_is_refused_after_the_last_round_alone() -> None:
-    one = Federation(fedgc__self_training=False, fedgc__min_class_count=5, clients=3, rounds=3)
+    one = Federation(fedgc__learn_from="training", fedgc__min_class_count=5, clients=3, rounds=3)
     for _ in range(2):
         one.round(few(one, [8, 4, 2], [0, 0, 0]))
         assert not METHOD.condensed(one.state, one.context)
@@ -320,7 +322,7 @@ def test_who_waits_for_clients_is_refused_after_the_last_round_alone() -> None:
 
 
 def test_under_masks_those_of_all_clients_count_from_the_next_round_on() -> None:
-    masked = {"privacy__secure_aggregation": True, "fedgc__self_training": False, "clients": 3}
+    masked = {"privacy__secure_aggregation": True, "fedgc__learn_from": "training", "clients": 3}
     one = Federation(**masked, fedgc__min_class_count=5)
     names = ("site-0", "site-1", "site-2")
     one.round(few(one, [8, 4, 2], [0, 0, 0], 18.0), names)
@@ -338,7 +340,7 @@ def test_under_masks_those_of_all_clients_count_from_the_next_round_on() -> None
 
 
 def test_classes_that_were_never_matched_are_named() -> None:
-    one = Federation(fedgc__self_training=False, clients=2)
+    one = Federation(fedgc__learn_from="training", clients=2)
     assert METHOD.remark(one.state, one.context) == ""
     one.round(few(one, [4, 2, 0], [4, 0, 0]))
     remark = METHOD.remark(one.state, one.context)
@@ -350,7 +352,7 @@ def test_classes_that_were_never_matched_are_named() -> None:
 
 
 def test_a_round_without_a_matched_class_leaves_what_was_learned() -> None:
-    one = Federation(fedgc__self_training=False, clients=2)
+    one = Federation(fedgc__learn_from="training", clients=2)
     one.round(few(one, [4, 4, 4], [4, 4, 4]))
     before = one.state.section("condensed")
     one.round(few(one, [1, 1, 1], [0, 0, 0]))

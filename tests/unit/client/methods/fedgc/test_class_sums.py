@@ -116,8 +116,12 @@ def test_where_only_totals_are_seen_these_must_be_enough() -> None:
     assert told_counts(labelled, 2, enough).tolist() == [0, 1, 0, 7]
 
 
-def test_sums_of_features_leave_out_the_same_classes() -> None:
+def test_sums_of_features_are_over_all_nodes_that_training_may_see() -> None:
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [100.0, 100.0], [5.0, -6.0]])
-    first, second = feature_sums(x, torch.tensor([0, 0, 1, 2]), torch.tensor([2, 0, 1]))
+    seen = torch.tensor([True, True, False, True])
+    count, first, second = feature_sums(x, seen, 3)
+    assert count.tolist() == [3]
     assert first.tolist() == [9.0, 0.0]
     assert second.tolist() == [35.0, 56.0]
+    # Of fewer nodes nothing is told.
+    assert all(not bool(value.any()) for value in feature_sums(x, seen, 4))

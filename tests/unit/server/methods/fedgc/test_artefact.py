@@ -16,9 +16,9 @@ from fedtag.server.tracking.artefact import About
 from tests.unit.common.synthetic.test_condensed import CLASSES, DIM, sound
 
 
-@pytest.mark.parametrize(("self_training", "rounds"), [(True, 4), (False, 7)])
-def test_what_is_written_is_found_and_read(tmp_path: Path, self_training: bool, rounds: int) -> None:
-    own = {"fedgc.self-training": self_training, "fedgc.bottleneck": False, "fedgc.self-training-rounds": 3}
+@pytest.mark.parametrize(("learned", "rounds"), [("both", 4), ("training", 7)])
+def test_what_is_written_is_found_and_read(tmp_path: Path, learned: str, rounds: int) -> None:
+    own = {"fedgc.learn-from": learned, "fedgc.bottleneck": False, "fedgc.self-training-rounds": 3}
     config = RunConfig.from_flat({"method": "fedgc", "ratio": 0.5, **own})
     assert not ARTEFACT.is_at(tmp_path)
     ARTEFACT.write(tmp_path, prefixed(GRAPH, sound()), About(config, 7, ("a", "b"), DIM, "folder"))
