@@ -41,6 +41,7 @@ def site_member(site: Site, config: RunConfig, run: str) -> Member:
         Identity.at(site.keys),
         read_roster(site.roster) if site.roster is not None else None,
         FixedPoint(privacy.scale_bits, privacy.limit),
+        site.seed,
     )
 
 

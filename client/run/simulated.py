@@ -61,7 +61,8 @@ def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
             f"{destination} to make the sites anew"
         )
     sites = tuple(
-        Site(name, destination / name, destination / name, cache_folder(), config.device) for name in names
+        Site(name, destination / name, destination / name, cache_folder(), config.device, seed=config.seed)
+        for name in names
     )
     method = method_of(config)
     for site in sites:

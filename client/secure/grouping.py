@@ -28,7 +28,7 @@ def own_group(name: str, block: Block, groups: Groups, vault: Vault) -> Collecti
         return block.members.keys()
     history = vault.history()
     draws = {peer: keys.draw for peer, keys in block.members.items()}
-    if groups != (history.groups or drawn_groups(block.run, draws)):
+    if groups != (history.groups or drawn_groups(draws)):
         raise ProtocolError(
             f"{name} was told other groups than the run has, or than its members drew: groups stay, since sums over "
             "redrawn ones give single updates away; start a new run"

@@ -41,6 +41,7 @@ class Member:
         roster: the keys of all sites, as their operators exchanged them; None if the server is trusted to relay
             keys and lists truthfully.
         fixed: how vectors are encoded, the same at all sites.
+        seed: of a simulation, see `Site`.
 
     Raises:
         ProtocolError: the run has no proper identifier.
@@ -54,6 +55,7 @@ class Member:
         identity: Identity,
         roster: Mapping[str, PublicIdentity] | None,
         fixed: FixedPoint,
+        seed: int | None = None,
     ) -> None:
         check_run(run, ProtocolError)
         self.name = name
@@ -61,7 +63,7 @@ class Member:
         self.identity = identity
         self.roster = roster
         self.fixed = fixed
-        self._vault = Vault(workspace_folder / run, name)
+        self._vault = Vault(workspace_folder / run, name, seed)
 
     def keys(self) -> dict[str, str]:
         """The site's public keys, for the table from which a block is planned."""

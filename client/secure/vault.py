@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 
 from fedtag.client.secure.dealing import Pair
 from fedtag.common.errors import ProtocolError
+from fedtag.common.randomness import numpy_generator
 from fedtag.common.secure.agreement import KEY_BYTES
 from fedtag.common.secure.block import Block, Plan
 from fedtag.common.secure.groups import Groups
@@ -160,11 +161,13 @@ class Vault:
     Args:
         folder: of the run, in the site's workspace.
         name: of the member.
+        seed: of a simulation, see `Site`.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, seed: int | None = None) -> None:
         self._folder = folder
         self._name = name
+        self._seed = seed
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -209,6 +212,8 @@ class Vault:
 
     def draw(self) -> bytes:
         """The member's part of the seed by which groups are drawn: one a run, whoever asks for it and how often."""
+        if self._seed is not None:
+            return numpy_generator(self._seed, self._name, "draw").bytes(DRAW_BYTES)
         path = self._folder / DRAW_FILE
         if not path.exists():
             private_folder(self._folder)

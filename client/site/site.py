@@ -22,6 +22,8 @@ class Site:
         device: auto, cpu, cuda, cuda:0, ...
         roster: file with the keys of all sites, as their operators exchanged them; with one, the site's updates
             leave it under masks only, and it trusts no key or list of survivors that the server tells.
+        seed: of a simulated site, by which groups under masks are drawn again the same; None where they must be drawn
+            as nobody can know.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Site:
     cache: Path
     device: str = "auto"
     roster: Path | None = None
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)

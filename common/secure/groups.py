@@ -27,19 +27,16 @@ def draw_commitment(run: str, owner: str, draw: bytes) -> str:
     return hashlib.sha256(canonical("draw", run, owner, draw)).hexdigest()
 
 
-def drawn_groups(run: str, draws: Mapping[str, bytes]) -> Groups:
+def drawn_groups(draws: Mapping[str, bytes]) -> Groups:
     """A partition into as many groups of at least three as there can be, by a seed that all members made.
 
     Args:
-        run: whose groups they are.
         draws: the part of each member, none of which knew another's when it committed to its own.
 
     Returns:
         Groups of three to five sorted names, sorted; none for fewer than three members.
     """
-    seed = hashlib.sha256(
-        canonical("groups", run, *(part for pair in sorted(draws.items()) for part in pair))
-    )
+    seed = hashlib.sha256(canonical("groups", *(part for pair in sorted(draws.items()) for part in pair)))
     order = sorted(draws, key=lambda name: _rank(seed.digest(), name))
     count = len(order) // FEWEST_MEMBERS
     return tuple(sorted(tuple(sorted(order[place::count])) for place in range(count)))

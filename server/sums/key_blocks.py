@@ -176,7 +176,7 @@ class KeyBlocks:
                 f"{self.needed}: start the others, or set aggregation.rule = mean"
             )
         draws = {client: keys.draw for client, keys in block.members.items()}
-        self.run_state.groups = drawn_groups(block.run, draws)
+        self.run_state.groups = drawn_groups(draws)
 
 
 def _unread(reply: Reply, members: Collection[str]) -> frozenset[str]:

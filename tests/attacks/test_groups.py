@@ -146,7 +146,7 @@ class Federation:
 
 
 def drawn(block: Block) -> Groups:
-    return drawn_groups("run-1", {name: keys.draw for name, keys in block.members.items()})
+    return drawn_groups({name: keys.draw for name, keys in block.members.items()})
 
 
 @pytest.fixture

@@ -69,12 +69,16 @@ def accuracy(case: Case) -> float:
             }
         )
         sites = simulate_sites(config, out / "sites")
-        hostile = {site.name for place, site in enumerate(sites) if place % 2 == 0 and place < 2 * case.hostile}
+        hostile = {
+            site.name for place, site in enumerate(sites) if place % 2 == 0 and place < 2 * case.hostile
+        }
         assert len(hostile) == case.hostile, names
         if case.attack != "none":
             turn(patch, hostile, case)
         runs = [SiteRun(site, config) for site in sites]
-        summary = Rounds(InProcessGrid(runs, lambda parcel: None), config, RunDirectory(out), LineProgress(1e9)).run()
+        summary = Rounds(
+            InProcessGrid(runs, lambda parcel: None), config, RunDirectory(out), LineProgress(1e9)
+        ).run()
         return float(summary.test_accuracy or 0.0)
 
 

@@ -28,6 +28,8 @@ def test_two_of_sixteen_and_one_of_ten(shared_data: Path, tmp_path: Path) -> Non
                 )
                 for attack in ATTACKS
             ]
-            cells = "  ".join(f"{attack} {100 * value:.1f}" for attack, value in zip(ATTACKS, found, strict=True))
+            cells = "  ".join(
+                f"{attack} {100 * value:.1f}" for attack, value in zip(ATTACKS, found, strict=True)
+            )
             lines.append(f"{hostile} of {clients}, {rule}: {cells}")
     sys.stdout.write("\n".join(["", *lines, f"rows: {tmp_path / 'hostile-members.csv'}", ""]))

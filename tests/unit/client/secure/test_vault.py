@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,3 +54,14 @@ def test_two_messages_are_not_answered_at_once(tmp_path: Path, monkeypatch: pyte
         pass
     with other.alone():
         assert (tmp_path / "run-1").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_draw_is_the_same_in_a_run_and_in_a_simulation_by_its_seed(tmp_path: Path) -> None:
+    first, other = Vault(tmp_path / "run-1", "a"), Vault(tmp_path / "run-2", "a")
+    assert first.draw() == Vault(tmp_path / "run-1", "a").draw()
+    assert first.draw() != other.draw()
+    assert stat.S_IMODE((tmp_path / "run-1" / "draw").stat().st_mode) == 0o600
+    seeded = Vault(tmp_path / "run-3", "a", 7).draw()
+    assert seeded == Vault(tmp_path / "run-4", "a", 7).draw()
+    assert len({seeded, Vault(tmp_path, "b", 7).draw(), Vault(tmp_path, "a", 8).draw(), first.draw()}) == 4
+    assert len(seeded) == len(first.draw()) == 16

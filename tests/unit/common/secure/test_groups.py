@@ -19,21 +19,20 @@ EQUAL = dict.fromkeys(NAMES, 1 / 9)
 @given(st.integers(0, 40), st.binary(min_size=4, max_size=4))
 def test_groups_are_a_partition_of_three_and_more(count: int, salt: bytes) -> None:
     draws = {f"site-{place}": salt + place.to_bytes(2) for place in range(count)}
-    groups = drawn_groups("run", draws)
+    groups = drawn_groups(draws)
     names = sorted(name for group in groups for name in group)
     assert names == (sorted(draws) if count >= 3 else [])
     assert len(groups) == count // 3
     assert all(3 <= len(group) <= 5 for group in groups)
-    assert groups == drawn_groups("run", dict(reversed(draws.items())))
+    assert groups == drawn_groups(dict(reversed(draws.items())))
 
 
 def test_every_part_of_the_seed_moves_the_groups() -> None:
     draws = {name: os.urandom(16) for name in NAMES}
-    seen = {drawn_groups("run", {**draws, "a": bytes([k]) * 16}) for k in range(20)}
+    seen = {drawn_groups({**draws, "a": bytes([k]) * 16}) for k in range(20)}
     assert len(seen) > 10
-    together = sum(
-        any({"a", "b"} <= set(group) for group in drawn_groups(f"run-{k}", draws)) for k in range(2000)
-    )
+    many = [{**draws, "c": k.to_bytes(16)} for k in range(2000)]
+    together = sum(any({"a", "b"} <= set(group) for group in drawn_groups(one)) for one in many)
     # In groups of three of nine, two are together in a quarter of the draws.
     assert abs(together / 2000 - 0.25) < 0.04
 
