@@ -77,10 +77,7 @@ class Aggregation:
         normalised = settings.normalise == "fednova"
         units = {client: normalisers.get(client, 0.0) if normalised else 1.0 for client in updates}
         norms = {client: l2_norm(updates[client]) / unit for client, unit in units.items() if unit > 0}
-        usual = median(norms.values()) if norms else 0.0
-        cut = {
-            client: norm / usual for client, norm in norms.items() if norm > settings.norm_factor * usual > 0
-        }
+        usual, cut = self._long(norms)
         kept = {
             client: clipped(update, usual * units[client])[0] if client in cut else update
             for client, update in updates.items()
@@ -121,6 +118,23 @@ class Aggregation:
             ]
             return step, {chosen[0]: 1.0} if chosen else weights
         return step, dict.fromkeys(weights, 1 / len(weights))
+
+    def outlying(self, means: Updates) -> dict[str, float]:
+        """Groups whose mean update is too long to be compared with the others', and by how many times the median one.
+
+        A median over few groups leans towards whatever one of them sends beyond all others; without it the others agree.
+
+        Args:
+            means: by group.
+        """
+        if not self.config.aggregation.norm_factor or len(means) < 3:
+            return {}
+        return self._long({group: l2_norm(mean) for group, mean in means.items()})[1]
+
+    def _long(self, norms: Mapping[str, float]) -> tuple[float, dict[str, float]]:
+        """The median norm, and what is longer than it by `aggregation.norm-factor`, in times."""
+        usual, factor = (median(norms.values()) if norms else 0.0), self.config.aggregation.norm_factor
+        return usual, {name: norm / usual for name, norm in norms.items() if norm > factor * usual > 0}
 
     def of_groups(self, means: Updates) -> dict[str, Tensor]:
         """One update from the mean updates of groups, by `aggregation.rule`.

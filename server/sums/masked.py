@@ -227,7 +227,7 @@ class MaskedSums:
             return Outcome(replies, failures, reported=reported)
         summed = {name: contributions[name] for names in usable for name in names}
         statistics = due_statistics(self.aggregation, self.run_state, summed)
-        step, shares = self._step(forms, usable, gathered.weights)
+        step, shares = self._step(current, forms, usable, gathered.weights)
         train_nodes = {client: self.key_blocks.train_nodes.get(client, 0) for client in summed}
         scaling, declared = self.aggregation.similarity_scale, self.phases.inbox.declared
         rows = contributed(summed, train_nodes, statistics, scaling, declared)
@@ -257,14 +257,22 @@ class MaskedSums:
         return Reply(self.run_state.run, self.run_state.step, current.number, phase.name, EVERYBODY, content)
 
     def _step(
-        self, forms: Mapping[str, TensorForm], sums: Sums, weights: Mapping[str, float]
+        self, current: Round, forms: Mapping[str, TensorForm], sums: Sums, weights: Mapping[str, float]
     ) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
         """One update from the sums, and the weights that single clients have in it."""
         means = {names: mean for names, one in sums.items() if (mean := self._mean(one))}
         if not means:
             return {}, {}
+        named = {", ".join(names): mean for names, mean in means.items()}
+        for group, times in self.aggregation.outlying(named).items():
+            self.phases.progress.note(
+                f"round {current.number}: left out {group}, whose mean update is {times:.3g} times as long as the median "
+                "one (aggregation.norm-factor)",
+                fields(Event.UPDATE_CUT, round=current.number),
+            )
+            del named[group]
+        means = {names: mean for names, mean in means.items() if ", ".join(names) in named}
         grouped = len(means) > 1
-        named = {",".join(names): mean for names, mean in means.items()}
         mean = self.aggregation.of_groups(named) if grouped else next(iter(named.values()))
         step = {name: value.to(forms[name].dtype) for name, value in mean.items()}
         shares: dict[str, float] = {}

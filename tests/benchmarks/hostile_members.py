@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import sys
+import zlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
@@ -90,7 +91,7 @@ def turn(patch: pytest.MonkeyPatch, hostile: Iterable[str], case: Case) -> None:
         if data.site.name not in hostile or case.attack == "label flip":
             return content
         updates = content.section("update")
-        generator = np.random.default_rng([case.seed, context.round, hash(data.site.name) % 2**32])
+        generator = np.random.default_rng([case.seed, context.round, zlib.crc32(data.site.name.encode())])
         changed = {
             f"update/{name}": forged(case, value, start[name], generator) for name, value in updates.items()
         }
