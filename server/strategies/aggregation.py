@@ -122,7 +122,7 @@ class Aggregation:
     def outlying(self, means: Updates) -> dict[str, float]:
         """Groups whose mean update is too long to be compared with the others', and by how many times the median one.
 
-        A median over few groups leans towards whatever one of them sends beyond all others; without it the others agree.
+        A median over few groups leans towards whatever one of them sends beyond all others; the others agree better.
 
         Args:
             means: by group.

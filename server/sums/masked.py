@@ -266,8 +266,8 @@ class MaskedSums:
         named = {", ".join(names): mean for names, mean in means.items()}
         for group, times in self.aggregation.outlying(named).items():
             self.phases.progress.note(
-                f"round {current.number}: left out {group}, whose mean update is {times:.3g} times as long as the median "
-                "one (aggregation.norm-factor)",
+                f"round {current.number}: left out {group}, whose mean update is {times:.3g} times as long as the "
+                "median one (aggregation.norm-factor)",
                 fields(Event.UPDATE_CUT, round=current.number),
             )
             del named[group]

@@ -40,7 +40,7 @@ NOISE = {
     "fedgc.learn-from": "training",
     "fedgc.fine-tune-steps": 0,
     "fedgc.dp-clip": 0.5,
-    "fedgc.dp-noise": 20.0,
+    "fedgc.dp-noise": 6.0,
 }
 DISTRIBUTED = {**NOISE, **MASKED, "fedgc.dp-mode": "distributed", "aggregation.weights": "uniform"}
 

@@ -363,7 +363,7 @@ def federate(tmp_path_factory: pytest.TempPathFactory) -> Federate:
             return vector_of(layout, *rest)
 
         def noted(member: Member, index: int, vector: np.ndarray, *rest: Any) -> np.ndarray:
-            _, _, occasion = rest
+            _, _, occasion, *_ = rest
             number, phase = occasion.removeprefix("round ").split(", ")
             if phase in CONTRIBUTING:  # a method may sum what it hides in other phases, too
                 masked[int(number), member.name] = vector[: weighed[0]].copy()

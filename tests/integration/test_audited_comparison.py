@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,10 +69,16 @@ def test_the_same_command_adds_what_audits_found(
     record = json.loads((audited / "privacy.json").read_text())
     with (home / "privacy.csv").open(encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
-    assert [line["row"] for line in lines] == ["gamma 0.1"] * len(record["targets"])
+    # Of several targets of one kind, such as what the server saw, the one that tells most.
+    told: dict[str, Any] = {}
+    for target in record["targets"]:
+        areas = [one["auc"] for one in target["groups"]["training nodes"]["attacks"].values()]
+        if target["kind"] not in told or max(areas) > told[target["kind"]][0]:
+            told[target["kind"]] = max(areas), target
+    assert [line["row"] for line in lines] == ["gamma 0.1"] * len(told)
     summary = RunDirectory.open(audited).read_summary()
     assert summary is not None
-    for line, target in zip(lines, record["targets"], strict=True):
+    for line, target in zip(lines, [target for _, target in told.values()], strict=True):
         attacks = target["groups"]["training nodes"]["attacks"]
         assert (
             float(line["auc"])

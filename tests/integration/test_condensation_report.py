@@ -13,7 +13,7 @@ import pytest
 
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.writing import write_folder
-from fedtag.client.methods.fedgc.preparation import kept_preparation
+from fedtag.client.methods.fedgc.preparation import kept_preparation, version_with
 from fedtag.common.errors import RunError
 from fedtag.common.parts.neighbour_exchange.names import PARTS, REQUEST
 from fedtag.server.methods.fedgc.release import read_condensed
@@ -74,6 +74,8 @@ def run(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable
         "neighbour-exchange.mode": "summed",
         "neighbour-exchange.min-neighbours": 2,
         "fedgc.self-training-rounds": 2,
+        "fedgc.learn-from": "both",
+        "fedgc.min-class-count": 2,
         "fedgc.confidence": 0.5,
         "fedgc.links": "learned",
         "fedgc.steps": 4,
@@ -101,7 +103,7 @@ def test_nodes_of_a_class_are_those_that_the_sites_have(run: Federated, view: Co
     trained, pseudo = np.zeros(3, int), np.zeros(3, int)
     for site in run.sites:
         graph = read_folder(site.folder).graph
-        kept = kept_preparation(site.state, released.teacher)
+        kept = kept_preparation(site.state, version_with(released.teacher))
         assert kept is not None
         own = graph.split == 1
         trained += np.bincount(graph.labels[own], minlength=3)

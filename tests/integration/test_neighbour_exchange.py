@@ -49,6 +49,8 @@ SETTINGS: dict[str, Any] = {
     "ratio": 0.1,
     "model.hidden": 8,
     "fedgc.self-training-rounds": 1,
+    "fedgc.learn-from": "both",
+    "fedgc.min-class-count": 2,
     "fedgc.hidden": 8,
     "fedgc.steps": 1,
     "fedgc.model-steps": 2,

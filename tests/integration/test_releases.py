@@ -198,8 +198,11 @@ def test_a_bundle_of_another_release_runs_and_is_named(
 
 
 def test_a_bundle_of_another_protocol_starts_nothing(tmp_path: Path, bundled: Callable[..., Any]) -> None:
-    with pytest.raises(VersionError, match=r"the app is of protocol 2 \(fedtag 0.9.0\).*its `fedtag bundle`"):
-        app(*bundled(protocol=2, release="0.9.0"))
+    with pytest.raises(
+        VersionError,
+        match=rf"the app is of protocol {OTHER['protocol']} \(fedtag 0.9.0\).*its `fedtag bundle`",
+    ):
+        app(*bundled(**OTHER))
     assert not (tmp_path / "run").exists()
 
 

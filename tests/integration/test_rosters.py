@@ -130,7 +130,7 @@ class Server:
         request = told.content.values.get("sum")
         if request is None or client in ("site-2", "site-3"):
             return told
-        weights = {name: 0.6 if name == "site-0" else 0.4 / 3 for name in request["weights"]}
+        weights = {name: 0.46 if name == "site-0" else 0.18 for name in request["weights"]}
         return told_otherwise(told, sum={**request, "weights": weights})
 
     def isolating(self, client: str, told: Instruction) -> Instruction:

@@ -135,7 +135,7 @@ REFUSED: dict[str, tuple[Settings, str, Settings]] = {
     ),
     "hostile clients of the median": (
         {"aggregation.hostile": 1, "aggregation.rule": "median"},
-        "use krum, multi-krum or bulyan",
+        "use bulyan, group-median, group-trimmed-mean, krum, multi-krum",
         {"aggregation.rule": "multi-krum"},
     ),
     "too few for the median": (

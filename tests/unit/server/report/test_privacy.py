@@ -167,7 +167,7 @@ def test_a_release_is_judged_by_the_target_that_tells_most(
         assert told[0].startswith("No attack that was tried on any of the 3 targets")
     else:
         assert told[0].startswith(
-            f"This release gives away who was in training, most of all by {leaking}: do not"
+            f"This run gives away who was in training, most of all by {leaking}: do not"
         )
     assert any("Masked sums do not change that model" in one for one in told) == (
         areas["self_trained"] > 0.54
