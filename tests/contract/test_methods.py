@@ -82,11 +82,13 @@ def test_the_summary_repeats_the_rows(finished: Finished) -> None:
     summary, rows = finished.summary, finished.rows
     releasable = method_of(finished.config).releasable
     candidates = [row for row in rows if releasable(row["round"], ServerContext(finished.config))]
-    best = max(candidates, key=lambda row: (row["val_accuracy"], -row["round"]))
-    if summary.privacy is not None:
-        best = rows[-1]  # a choice by validation would be a query of its own
+    if finished.config.chooses_round:
+        best = max(candidates, key=lambda row: (row["selection"], -row["round"]))
+    else:
+        best = rows[-1]
+        assert {row["selection"] for row in rows} == {None}
     assert summary.best_round == best["round"]
-    for name in ("val_accuracy", "test_accuracy", "test_macro_f1", "test_ece"):
+    for name in ("val_accuracy", "val_spread", "test_accuracy", "test_spread", "test_macro_f1", "test_ece"):
         assert getattr(summary, name) == best[name]
     assert summary.last_test_accuracy == rows[-1]["test_accuracy"]
     assert summary.rounds == 3
