@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from fedtag.common.logs import Event, fields
 from fedtag.common.wire.records import Reply
-from fedtag.common.wording.scoring import over_clients
 from fedtag.server.tracking.rows import RoundRow
 
 LOGGER = logging.getLogger("fedtag")
@@ -42,7 +41,7 @@ def percentage(value: float | None) -> str:
 
 def with_spread(value: float | None, spread: float | None) -> str:
     """A pooled score with its standard deviation over clients, where that is known."""
-    return f"{percentage(value)}{over_clients(spread)}"
+    return percentage(value) if spread is None else f"{percentage(value)} ± {100 * spread:.1f}"
 
 
 def describe(row: RoundRow) -> str:
