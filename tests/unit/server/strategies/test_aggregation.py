@@ -314,3 +314,12 @@ def test_longer_work_is_no_longer_update_where_it_is_divided_by_its_steps() -> N
     assert cut.keys() == {"c"}
     assert l2_norm(kept["c"]) == pytest.approx(l2_norm(updates["a"]))
     assert aggregation().bounded(updates, {})[1].keys() == {"c"}
+
+
+def test_a_group_far_longer_than_the_others_is_outlying() -> None:
+    means = {"a, b, c": update(1.0, 0.0), "d, e, f": update(0.0, 1.5), "g, h, i": update(-40.0, 0.0)}
+    assert aggregation().outlying(means).keys() == {"g, h, i"}
+    assert aggregation(aggregation__norm_factor=0.0).outlying(means) == {}
+    assert aggregation().outlying({name: means[name] for name in ("a, b, c", "g, h, i")}) == {}
+    alike = {**means, "g, h, i": update(2.0, 2.0)}
+    assert aggregation().outlying(alike) == {}
