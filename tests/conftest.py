@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
@@ -14,6 +15,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from fedtag.client.data.folder import read_folder
+from fedtag.client.data.writing import write_folder
 from tests.tiny import Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -78,6 +81,25 @@ def write_feature_folder() -> Callable[..., Path]:
         features[np.arange(nodes), labels] += 1.5
         np.save(path / "features.npy", features)
         return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def write_mixed_folder(write_feature_folder: Callable[..., Path]) -> Callable[..., Path]:
+    """Writes a folder with normal features that say little of classes, whose splits are alike.
+
+    `ends` are where training, validation and test nodes end in a random order; the rest is in no split.
+    """
+
+    def write(place: Path, nodes: int, features: int, signal: float, ends: tuple[int, int, int]) -> Path:
+        graph = read_folder(write_feature_folder(place / "raw", nodes=nodes)).graph
+        x = np.random.default_rng(0).standard_normal((nodes, features)).astype(np.float32)
+        x[np.arange(nodes), graph.labels] += signal
+        order, split = np.random.default_rng(1).permutation(nodes), np.zeros(nodes, np.int8)
+        for part, (begin, end) in enumerate(zip((0, *ends), ends, strict=False), start=1):
+            split[order[begin:end]] = part
+        return write_folder(replace(graph, features=x, split=split, name="mixed"), place / "mixed")
 
     return write
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -21,8 +19,6 @@ from fedtag.client.attacks.attack import areas
 from fedtag.client.attacks.controls import member_groups
 from fedtag.client.attacks.population import population
 from fedtag.client.attacks.transcript import INSIDER, PROJECTION
-from fedtag.client.data.folder import read_folder
-from fedtag.client.data.writing import write_folder
 from fedtag.client.run.opened_site import opened_site
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
@@ -46,16 +42,9 @@ DISTRIBUTED = {**NOISE, **MASKED, "fedgc.dp-mode": "distributed", "aggregation.w
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable[..., Path]) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, write_mixed_folder: Callable[..., Path]) -> Path:
     """240 nodes, of which training and test nodes are alike."""
-    place = tmp_path_factory.mktemp("seen")
-    graph = read_folder(write_feature_folder(place / "raw", nodes=240)).graph
-    features = np.random.default_rng(0).standard_normal((240, 40)).astype(np.float32)
-    features[np.arange(240), graph.labels] += 1.0
-    order = np.random.default_rng(1).permutation(240)
-    split = np.zeros(240, np.int8)
-    split[order[:45]], split[order[45:60]], split[order[60:150]] = 1, 2, 3
-    return write_folder(replace(graph, features=features, split=split, name="seen"), place / "data")
+    return write_mixed_folder(tmp_path_factory.mktemp("seen"), 240, 40, 1.0, (45, 60, 150))
 
 
 Run = Callable[..., Path]

@@ -39,16 +39,9 @@ def invoke() -> Invoke:
 
 
 @pytest.fixture(scope="module")
-def mixed_folder(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable[..., Path]) -> Path:
+def mixed_folder(tmp_path_factory: pytest.TempPathFactory, write_mixed_folder: Callable[..., Path]) -> Path:
     """600 nodes with features that say little, so that a model must learn its training nodes by heart."""
-    place = tmp_path_factory.mktemp("mixed")
-    graph = read_folder(write_feature_folder(place / "raw", nodes=600)).graph
-    features = np.random.default_rng(0).standard_normal((600, 60)).astype(np.float32)
-    features[np.arange(600), graph.labels] += 0.7
-    order = np.random.default_rng(1).permutation(600)
-    split = np.zeros(600, np.int8)
-    split[order[:90]], split[order[90:150]], split[order[150:330]] = 1, 2, 3
-    return write_folder(replace(graph, features=features, split=split, name="mixed"), place / "mixed")
+    return write_mixed_folder(tmp_path_factory.mktemp("mixed"), 600, 60, 0.7, (90, 150, 330))
 
 
 @pytest.fixture(scope="module")

@@ -5,19 +5,15 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import safetensors.torch
 import torch
 from rich.console import Console
 
 from fedtag.audits.privacy import Audit, audit_privacy, write_audit
-from fedtag.client.data.folder import read_folder
-from fedtag.client.data.writing import write_folder
 from fedtag.common.errors import ConfigError, RunError
 from fedtag.deploy.terminal.privacy_table import show_audit
 from fedtag.server.methods.fedgc.release import read_condensed
@@ -28,16 +24,10 @@ from tests.integration.conftest import Federated, federate
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable[..., Path]) -> Federated:
+def run(tmp_path_factory: pytest.TempPathFactory, write_mixed_folder: Callable[..., Path]) -> Federated:
     """Two rounds of self-training and five of condensation, of which the last is scored out of turn."""
     place = tmp_path_factory.mktemp("rounds")
-    graph = read_folder(write_feature_folder(place / "raw", nodes=240)).graph
-    features = np.random.default_rng(0).standard_normal((240, 24)).astype(np.float32)
-    features[np.arange(240), graph.labels] += 1.5
-    split = np.zeros(240, np.int8)
-    order = np.random.default_rng(1).permutation(240)
-    split[order[:50]], split[order[50:80]], split[order[80:160]] = 1, 2, 3
-    data = write_folder(replace(graph, features=features, split=split, name="rounds"), place / "data")
+    data = write_mixed_folder(place, 240, 24, 1.5, (50, 80, 160))
     settings: dict[str, object] = {
         "method": "fedgc",
         "data.source": str(data),
