@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from fedtag.common.errors import ProtocolError
-from fedtag.common.numerics.shares import BALANCE, largest_share
+from fedtag.common.numerics.shares import BALANCE, heaviest, largest_share
 from fedtag.common.secure.canonical import canonical
 from fedtag.common.secure.groups import Groups
 
@@ -47,11 +47,11 @@ def checked_weights(
         own = {name: table.get(name, 0.0) for name in group}
         check_balance(own, own)
         largest = largest_share(most, sum(weight > 0 for weight in own.values()))
-        heaviest = max(own, key=lambda name: own[name])
-        if own[heaviest] > (largest + SUM_TOLERANCE) * math.fsum(own.values()):
+        name, share = heaviest(own)
+        if share > largest + SUM_TOLERANCE:
             raise ProtocolError(
-                f"{heaviest} has {own[heaviest] / math.fsum(own.values()):.3f} of the weight of {len(own)} members: at "
-                f"most {largest:g} is allowed (aggregation.max-share)"
+                f"{name} has {share:.3f} of the weight of {len(own)} members: at most {largest:g} is allowed "
+                "(aggregation.max-share)"
             )
     return table
 
@@ -64,14 +64,10 @@ def check_balance(weights: Mapping[str, float], survivors: Collection[str]) -> N
     Raises:
         ProtocolError: one does.
     """
-    total = math.fsum(weights[name] for name in survivors)
-    if total == 0:
-        return
-    heaviest = max(survivors, key=lambda name: weights[name])
-    share = weights[heaviest] / total
+    name, share = heaviest({name: weights[name] for name in survivors})
     if share > BALANCE:
         raise ProtocolError(
-            f"{heaviest} has {share:.3f} of the weight of {len(survivors)} members, so that the sum would show its "
+            f"{name} has {share:.3f} of the weight of {len(survivors)} members, so that the sum would show its "
             f"update: at most {BALANCE:g} is allowed"
         )
 

@@ -88,10 +88,6 @@ class Member:
                 of this site or of the roster.
         """
         plan = Plan.from_json(self.run, request)
-        if plan.draws and plan.draws[self.name] != self.draw():
-            raise ProtocolError(
-                f"the block has another draw of {self.name} than its own: ask for its keys again"
-            )
         admit(plan, self.name, self.identity.public, self.roster, self.fixed)
         with self._vault.alone():
             before = self._vault.load()
@@ -99,6 +95,10 @@ class Member:
                 raise ProtocolError(f"block {plan.id} was set up before: plan a new one")
             # By now all have committed to theirs.
             draw = self._vault.draw() if plan.draws else b""
+            if plan.draws and plan.draws[self.name] != draw_commitment(self.run, self.name, draw):
+                raise ProtocolError(
+                    f"the block has another draw of {self.name} than its own: ask for its keys again"
+                )
             dealt = deal(plan, self.name, self.identity, draw)
             shares = {index: {self.name: pair} for index, pair in enumerate(dealt.kept)}
             self._vault.save(Holdings(plan, dealt.keys, dict(enumerate(dealt.secrets)), shares))

@@ -19,6 +19,16 @@ def largest_share(most: float, count: int) -> float:
     return max(most, BALANCE if count == 2 else 1 / max(count, 1))
 
 
+def heaviest(weights: Mapping[str, float]) -> tuple[str, float]:
+    """Who has most of a weight, and its share of all; a share of 0 where nobody has any.
+
+    Args:
+        weights: at least one, at least 0; the first of equal ones is taken.
+    """
+    name, total = max(weights, key=lambda one: weights[one]), math.fsum(weights.values())
+    return name, weights[name] / total if total else 0.0
+
+
 def capped_shares(shares: Mapping[str, float], most: float) -> dict[str, float]:
     """Shares none of which is above `largest_share`; what is cut off goes to the others, in proportion to theirs.
 

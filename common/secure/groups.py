@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from fedtag.common.errors import ProtocolError
 from fedtag.common.numerics.robust_rules import GROUP
-from fedtag.common.numerics.shares import BALANCE
+from fedtag.common.numerics.shares import BALANCE, heaviest
 from fedtag.common.secure.canonical import canonical
 from fedtag.common.secure.member_keys import check_name
 
@@ -82,9 +81,13 @@ def opened_groups(
     found = []
     for group in groups:
         left = tuple(name for name in group if name in survivors)
-        total = math.fsum(weights[name] for name in left)
-        lone = any(weights[name] > BALANCE * total for name in left)
-        if len(left) >= FEWEST_MEMBERS and total > 0 and not lone and not shown_by([*opened, left]):
+        # Nobody has a share where nobody has any weight.
+        if (
+            len(left) < FEWEST_MEMBERS
+            or not 0 < heaviest({name: weights[name] for name in left})[1] <= BALANCE
+        ):
+            continue
+        if not shown_by([*opened, left]):
             opened.append(left)
             found.append(left)
     return tuple(found)

@@ -7,6 +7,11 @@ SCORING = {
 """By the name that a score carries."""
 
 
+def deviation(spread: float | None) -> str:
+    """A standard deviation, to stand behind a percentage; nothing where it is not known."""
+    return "" if spread is None else f" ± {100 * spread:.1f}"
+
+
 def over_clients(spread: float | None) -> str:
-    """The standard deviation over clients, to stand behind a pooled score; nothing where it is not known."""
-    return "" if spread is None else f" ± {100 * spread:.1f} over clients"
+    """The same, with what it is over."""
+    return "" if spread is None else f"{deviation(spread)} over clients"

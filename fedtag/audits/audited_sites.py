@@ -7,7 +7,8 @@ from pathlib import Path
 
 from fedtag.audits.artefact import Released
 from fedtag.client.run.opened_site import OpenedSite
-from fedtag.common.errors import DataError
+from fedtag.common.config import RunConfig, flatten
+from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.runs.prediction import check_fit
 from fedtag.server.tracking.run_directory import RunDirectory, is_run
 
@@ -41,3 +42,17 @@ def check_sessions(sessions: Sequence[OpenedSite], artefact: Released | None) ->
                     f"{session.site.folder}: features have {dimension} numbers a node, but what was released reads "
                     f"{artefact.about.dimension}; use the features or the encoder of the training"
                 )
+
+
+def config_of(path: Path) -> RunConfig:
+    """The settings of a run.
+
+    Raises:
+        RunError: it has none, or they are of another release.
+    """
+    try:
+        return RunConfig.from_flat(flatten(RunDirectory.open(path).read_config()))
+    except ConfigError as error:
+        raise RunError(
+            f"{path} has settings that cannot be used ({error}); use the fedtag that made it"
+        ) from error

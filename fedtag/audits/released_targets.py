@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 
 from fedtag.audits.artefact import Released
+from fedtag.audits.audited_sites import config_of
 from fedtag.client.attacks.population import Population
 from fedtag.client.attacks.targets import Target, released
 from fedtag.client.prediction.outcome import ReleasedModel
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import OpenedSite
-from fedtag.common.config import RunConfig, flatten
-from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.errors import RunError
 from fedtag.server.state.checkpoint import CheckpointFolder
 from fedtag.server.state.run_state import RunState
 from fedtag.server.tracking.artefact import artefact_of
-from fedtag.server.tracking.run_directory import RunDirectory, is_run
+from fedtag.server.tracking.run_directory import is_run
 
 RELEASE, SELF_TRAINED = "release", "self-trained"
 
@@ -30,9 +30,8 @@ def kept_by_server(path: Path | None) -> Mapping[str, Tensor]:
     if path is None or not is_run(path):
         return {}
     try:
-        config = RunConfig.from_flat(flatten(RunDirectory.open(path).read_config()))
-        found = RunState.load(CheckpointFolder(path / "checkpoint", config.decisive()))
-    except (ConfigError, RunError):
+        found = RunState.load(CheckpointFolder(path / "checkpoint", config_of(path).decisive()))
+    except RunError:
         return {}
     return {} if found is None or found[0].state is None else found[0].state.tensors
 

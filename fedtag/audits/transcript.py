@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fedtag.audits.audited_sites import config_of
 from fedtag.client.attacks.population import Population
 from fedtag.client.attacks.transcript import MOST_EXCHANGES, Seen, Transcript
 from fedtag.client.run.method import method_of as client_method_of
@@ -17,8 +18,7 @@ from fedtag.client.run.opened_site import opened_site
 from fedtag.client.run.simulated import simulate_sites
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
-from fedtag.common.config import RunConfig, flatten
-from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.config import RunConfig
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.progress import Progress
 from fedtag.server.methods.assembly import method_of
@@ -76,20 +76,6 @@ def why_not(path: Path | None, own_sites: bool) -> str:
     if missing > 0:
         return f"{path} has lost the folders of {missing} sites, without which it cannot be done again: restore them"
     return ""
-
-
-def config_of(path: Path) -> RunConfig:
-    """The settings of a run.
-
-    Raises:
-        RunError: it has none, or they are of another release.
-    """
-    try:
-        return RunConfig.from_flat(flatten(RunDirectory.open(path).read_config()))
-    except ConfigError as error:
-        raise RunError(
-            f"{path} has settings that cannot be used ({error}); use the fedtag that made it"
-        ) from error
 
 
 def transcripts_of(

@@ -98,10 +98,11 @@ class Inbox:
             others = {known: name for known, name in run_state.nodes.items() if name != client}
             run_state.nodes = {**others, node: client}
             usable[client] = reply
-            run_state.stated = {
-                **run_state.stated,
-                client: {**claimed(reply.content.values), **run_state.stated.get(client, {})},
-            }
+        first = {
+            client: {**claimed(reply.content.values), **run_state.stated.get(client, {})}
+            for client, reply in usable.items()
+        }
+        run_state.stated = {**run_state.stated, **first}
         self.excluded = overclaiming(run_state.stated)
         refused |= {client: why for client, why in self.excluded.items() if usable.pop(client, None)}
         return usable, refused

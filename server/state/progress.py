@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from fedtag.common.logs import Event, fields
 from fedtag.common.wire.records import Reply
+from fedtag.common.wording.scoring import deviation
 from fedtag.server.tracking.rows import RoundRow
 
 LOGGER = logging.getLogger("fedtag")
@@ -41,7 +42,7 @@ def percentage(value: float | None) -> str:
 
 def with_spread(value: float | None, spread: float | None) -> str:
     """A pooled score with its standard deviation over clients, where that is known."""
-    return percentage(value) if spread is None else f"{percentage(value)} ± {100 * spread:.1f}"
+    return f"{percentage(value)}{deviation(spread)}"
 
 
 def describe(row: RoundRow) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ProtocolError, QuorumError
 from fedtag.common.logs import Event, fields
-from fedtag.common.numerics.robust_rules import GROUP_RULES, fewest_clients
+from fedtag.common.numerics.robust_rules import GROUP_RULES
 from fedtag.common.secure.block import Block
 from fedtag.common.secure.groups import drawn_groups
 from fedtag.common.secure.names import DRAW, UNREAD
@@ -39,7 +39,6 @@ class KeyBlocks:
         self.fewest = max(2, math.ceil(config.exchange.quorum * config.clients))
         self.rule = config.aggregation.rule
         self.grouped = self.rule in GROUP_RULES
-        self.needed = fewest_clients(self.rule, config.aggregation.hostile, config.aggregation.trim)
         self.peers = phases.peers
         self.train_nodes: dict[str, int] = {}
         self.letters: dict[str, tuple[Letter, ...]] = {}
@@ -170,10 +169,10 @@ class KeyBlocks:
         """Draw the groups of the run by what the members of its first block committed to."""
         if not self.grouped or self.run_state.groups:
             return
-        if len(block.members) < self.needed:
+        if len(block.members) < self.phases.fewest:
             raise QuorumError(
                 f"{len(block.members)} members prepared the first block, aggregation.rule = {self.rule} needs "
-                f"{self.needed}: start the others, or set aggregation.rule = mean"
+                f"{self.phases.fewest}: start the others, or set aggregation.rule = mean"
             )
         draws = {client: keys.draw for client, keys in block.members.items()}
         self.run_state.groups = drawn_groups(draws)
