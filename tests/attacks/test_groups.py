@@ -224,6 +224,9 @@ def test_a_draw_is_bound_before_others_are_known(federation: Federation) -> None
     with pytest.raises(ProtocolError, match=f"the draw of {last} is not the one it committed to"):
         plan.accepted(last, {**published, "draw": "00" * 16})
     assert federation.member(last).draw() == draws[last]
+    forged = Block.planned("run-1", 1, asked, {**draws, last: draws[federation.names[0]]})
+    with pytest.raises(ProtocolError, match=f"another draw of {last} than its own"):
+        federation.member(last).set_up(forged.as_json())
 
 
 @pytest.mark.parametrize("remembers", [True, False], ids=["repelled", "control"])
