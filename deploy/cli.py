@@ -22,6 +22,7 @@ from fedtag.deploy.commands.listing import methods
 from fedtag.deploy.commands.pinning import identity
 from fedtag.deploy.commands.predicting import predict
 from fedtag.deploy.commands.running import demo, simulate, up
+from fedtag.deploy.commands.serving import serve
 from fedtag.deploy.commands.training import train_on
 from fedtag.deploy.commands.watching import status
 from fedtag.deploy.terminal.endings import departing_readers, exit_codes
@@ -71,6 +72,9 @@ def _show_versions(wanted: bool) -> None:
     if wanted:
         typer.echo("\n".join(versions()))
         raise typer.Exit
+
+
+app.add_typer(serve, name="serve", rich_help_panel="For coordinators")
 
 
 @app.callback()
