@@ -48,7 +48,8 @@ def link(
 ) -> None:
     """Run a coordinator's SuperLink and executor, and start again what ends.
 
-    Ends in order on SIGTERM: a run then stops at its last checkpoint and can be resumed.
+    Reads the keys that `fedtag certificates` makes; writes the SuperLink's state to --database, and what a run releases
+    to its own folder. Ends in order on SIGTERM: a run then stops at its last checkpoint and can be resumed.
 
     Example: `fedtag serve link --keys /etc/fedtag --database /var/lib/fedtag/superlink.db`
     """
@@ -73,8 +74,9 @@ def site(
 ) -> None:
     """Run an institution's SuperNode and executor, and start again what ends.
 
-    Messages are carried out by the fedtag that is installed here; a run brings settings and no code. Ends in order on
-    SIGTERM: the message in work is finished, or handed back.
+    Reads --config and the folders that it names; writes to the site's workspace. Messages are carried out by the
+    fedtag that is installed here; a run brings settings and no code. Ends in order on SIGTERM: the message in work is
+    finished, or handed back.
 
     Example: `fedtag serve site --superlink fl.example.org:9092`
     """

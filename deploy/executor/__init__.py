@@ -1,1 +1,1 @@
-"""What turns Flower's tasks into work: forked processes that run what is installed, and a SuperNode that waits little."""
+"""How Flower's tasks become work: processes forked from one that is ready, and a SuperNode that waits little."""

@@ -92,7 +92,8 @@ def _begin(keep: int) -> None:
     os.closerange(FIRST_DESCRIPTOR, keep)
     os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX") if keep < 4096 else keep + 4096)
     random.seed()
-    np.random.seed(int.from_bytes(os.urandom(4), "little"))
+    # Libraries may draw from it.
+    np.random.seed(int.from_bytes(os.urandom(4), "little"))  # noqa: NPY002
 
 
 def _tell(pipe: int, taken: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +60,7 @@ class Runtime:
         """
         return self._client([RuntimeTokenHttpInterceptor(token)], patient)
 
-    def _client(self, interceptors: list[ProtobufClientInterceptor], patient: bool) -> RuntimeHttpClient:
+    def _client(self, interceptors: Sequence[ProtobufClientInterceptor], patient: bool) -> RuntimeHttpClient:
         return RuntimeHttpClient.from_server_address(
             self.address,
             self.authority is None,

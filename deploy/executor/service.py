@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 from flwr.app import Error
 from flwr.common.constant import ErrorCode
+from flwr.proto.task_pb2 import Task
 
 from fedtag.common.logs import Event, fields, start_log
 from fedtag.deploy.executor.beat import Beat, Pace, Sign
@@ -65,16 +66,17 @@ class Executor:
             else:
                 self._lacking = None
             if found is not None:
-                task, token = found
-                runtime, work = self.runtime, self.side.carry_out
-                child = fork(task, token, lambda tell: work(runtime, token, tell))
-                self._children[child.pid] = child
+                self._launch(*found)
             if found is not None or self._children:
                 self._pace.worked()
             self._tell()
             ending = self._pause(self._pace.pause)
         self._end()
         client.close()
+
+    def _launch(self, task: Task, token: str) -> None:
+        child = fork(task, token, lambda tell: self.side.carry_out(self.runtime, token, tell))
+        self._children[child.pid] = child
 
     def _pause(self, seconds: float) -> bool:
         """Wait, and bury children as they die; returns whether the executor is to end."""

@@ -13,14 +13,14 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from flwr.app import Message
 from flwr.common.constant import ISOLATION_MODE_PROCESS
 from flwr.supercore import log
 from flwr.supercore.constant import HTTP_SERVER_SHUTDOWN_TIMEOUT
 from flwr.supercore.exit import add_exit_handler, register_signal_handlers
-from flwr.supercore.object_store import ObjectStoreFactory
+from flwr.supercore.object_store import ObjectStore, ObjectStoreFactory
 from flwr.supercore.telemetry import EventType
 from flwr.supercore.version import package_version
 from flwr.supernode.cli.flower_supernode import (
@@ -29,7 +29,7 @@ from flwr.supernode.cli.flower_supernode import (
     _start_supernode_http_api,
     flower_supernode,
 )
-from flwr.supernode.nodestate import NodeStateFactory
+from flwr.supernode.nodestate import NodeState, NodeStateFactory
 from flwr.supernode.start_client_internal import _init_connection, _pull_and_store_message, _push_messages
 
 from fedtag.common.logs import Event, fields, start_log
@@ -131,8 +131,8 @@ def serve(config: SuperNodeLifespanConfig, beat: Beat) -> None:
         )
         push = partial(
             _push_messages,
-            state=AwaitedState(state, beat),
-            object_store=AwaitedObjects(objects, beat),
+            state=cast(NodeState, AwaitedState(state, beat)),
+            object_store=cast(ObjectStore, AwaitedObjects(objects, beat)),
             send=send,
             push_object=push_object,
         )

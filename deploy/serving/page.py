@@ -154,7 +154,7 @@ def served(page: Page) -> Iterator[None]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *_: Any) -> None:
             """Requests of probes fill no log."""
 
     try:

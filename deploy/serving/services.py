@@ -7,7 +7,7 @@ import secrets
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -189,7 +189,7 @@ def _serve(service: LinkService | SiteService, page: Page) -> None:
             supervisor.run()
 
 
-def _module(name: str, *arguments: str) -> Sequence[str]:
+def _module(name: str, *arguments: str) -> list[str]:
     # -P: the working directory lends no modules.
     return [sys.executable, "-P", "-m", f"fedtag.deploy.executor.{name}", *arguments]
 
