@@ -52,7 +52,7 @@ class Beat:
 
 
 class Pace:
-    """Pauses between two looks for work: a twentieth of the time for which there was none, within bounds.
+    """Pauses between two looks for work: a tenth of the time for which there was none, within bounds.
 
     Args:
         shortest: seconds, > 0.
@@ -71,4 +71,4 @@ class Pace:
     @property
     def pause(self) -> float:
         """Seconds until the next look."""
-        return min(self.longest, max(self.shortest, (time.monotonic() - self._since) / 20))
+        return min(self.longest, max(self.shortest, (time.monotonic() - self._since) / 10))

@@ -97,6 +97,8 @@ def _begin(keep: int) -> None:
 
 
 def _tell(pipe: int, taken: bytes) -> None:
-    if len(taken) <= MAX_TAKEN:
-        os.write(pipe, taken)
+    # A parent that was killed hears nothing, and the work goes on.
+    with contextlib.suppress(BrokenPipeError):
+        if len(taken) <= MAX_TAKEN:
+            os.write(pipe, taken)
     os.close(pipe)

@@ -67,8 +67,6 @@ class Executor:
                 self._lacking = None
             if found is not None:
                 self._launch(*found)
-            if found is not None or self._children:
-                self._pace.worked()
             self._tell()
             ending = self._pause(self._pace.pause)
         self._end()
@@ -77,6 +75,7 @@ class Executor:
     def _launch(self, task: Task, token: str) -> None:
         child = fork(task, token, lambda tell: self.side.carry_out(self.runtime, token, tell))
         self._children[child.pid] = child
+        self._pace.worked()
 
     def _pause(self, seconds: float) -> bool:
         """Wait, and bury children as they die; returns whether the executor is to end."""
@@ -91,6 +90,7 @@ class Executor:
                 return
             child, code = self._children.pop(pid), os.waitstatus_to_exitcode(status)
             taken = child.told()
+            self._pace.worked()
             if code:
                 self._answer(child, taken, code)
 

@@ -6,8 +6,10 @@ import urllib.request
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
 from fedtag.common.errors import DeploymentError
+from fedtag.deploy.cli import app
 from fedtag.deploy.federation.ports import free_ports
 from fedtag.deploy.serving import page as module
 from fedtag.deploy.serving.page import Page, ProgramState, served
@@ -49,6 +51,27 @@ def test_a_service_is_ready_while_all_of_it_works(monkeypatch: pytest.MonkeyPatc
         # A supervisor that looks no more is not alive, whatever it showed last.
         monkeypatch.setattr(module, "SILENCE_SECONDS", -1.0)
         assert asked(port, "/live")[0] == 503
+
+
+def test_status_shows_what_is_stuck_and_why() -> None:
+    (port,) = free_ports(1)
+    page = Page("site", "hospital-a", port)
+    with served(page):
+        page.show([RUNS, WORKS])
+        good = CliRunner().invoke(app, ["status", "--service", str(port)], env={"COLUMNS": "200"})
+        page.show([RUNS, DEAD])
+        bad = CliRunner().invoke(app, ["status", "--service", str(port)], env={"COLUMNS": "200"})
+        told = json.loads(CliRunner().invoke(app, ["status", "--service", str(port), "--json"]).stdout)
+    assert (good.exit_code, bad.exit_code) == (0, 1)
+    assert "site hospital-a, ready" in good.stdout
+    assert "run 1, 3 s" in good.stdout
+    assert "site hospital-a, not ready" in bad.stdout
+    assert "executor: was ended by signal 9; starts again" in bad.stdout
+    assert told["programs"][1]["restarts"] == 2
+    gone = CliRunner().invoke(app, ["status", "--service", str(port)])
+    assert (gone.exit_code, "start fedtag serve" in gone.output) == (1, True)
+    both = CliRunner().invoke(app, ["status", "runs", "--service", str(port)])
+    assert both.exit_code == 2
 
 
 def test_a_port_that_is_taken_is_said() -> None:
