@@ -109,6 +109,8 @@ class Breakable:
         cache: of all sites, by default one in `folder`.
         poll: seconds after which programs look for work again; more than fedtag's own leave other tests more.
         present: the sites that are there from the beginning, by default all.
+        plain: Flower's own executors.
+        serve_site: the command that stands in for `fedtag serve` at sites.
     """
 
     def __init__(
@@ -121,6 +123,8 @@ class Breakable:
         address: str = LOOPBACK,
         cache: Path | None = None,
         poll: float = 0.2,
+        plain: bool = False,
+        serve_site: Sequence[str] | None = None,
     ) -> None:
         self.folder = folder
         self.sites = dict(sites)
@@ -139,6 +143,8 @@ class Breakable:
         self._before: dict[str, int] = {}
         folder.mkdir(parents=True, exist_ok=True)
         self.address = address
+        self.plain = ["--plain-executors"] if plain else []
+        self.serve_site = tuple(serve_site or SERVE)
         count = len(self.sites)
         self.transport = secured(folder / "keys", count, (LOOPBACK, address)) if tls else in_clear(count)
 
@@ -175,7 +181,7 @@ class Breakable:
         own = self.folder / "superlink"
         own.mkdir(exist_ok=True)
         command = [*SERVE, "link", "--port", str(self.http_port), "--watch", str(self.watch)]
-        command += ["--fleet", f"{self.address}:{self.fleet_port}", *self.transport.link]
+        command += ["--fleet", f"{self.address}:{self.fleet_port}", *self.transport.link, *self.plain]
         command += ["--database", str(own / "superlink.db")]
         program = self.group.launch("superlink", command, {**self.environment, "FLWR_HOME": str(own)})
         self.programs["superlink"] = program
@@ -205,9 +211,9 @@ class Breakable:
         node = {"name": name, "data": str(self.sites[name]), "workspace": str(workspace), "device": "cpu"}
         settings.write_text(tomli_w.dumps({**node, "cache": str(self.cache)}), encoding="utf-8")
         port, watch = free_ports(2)
-        command = [*inside, *SERVE, "site", "--superlink", f"{self.address}:{self.fleet_port}"]
+        command = [*inside, *self.serve_site, "site", "--superlink", f"{self.address}:{self.fleet_port}"]
         command += self.transport.sites[list(self.sites).index(name)]
-        command += ["--port", str(port), "--watch", str(watch), "--config", str(settings)]
+        command += ["--port", str(port), "--watch", str(watch), "--config", str(settings), *self.plain]
         own = {**self.environment, "FLWR_HOME": str(home), **(environment or {})}
         program = self.group.launch(name, command, own)
         self.programs[name] = program
