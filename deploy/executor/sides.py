@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from flwr.supercore.constant import TaskType
 
@@ -64,6 +64,7 @@ def answer_message(runtime: Runtime, token: str, tell: Tell) -> None:
     """
     from flwr.app import Error, Message
     from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+    from flwr.supercore.runtime import RuntimeHttpClient
     from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message
 
     from fedtag.client.app import app
@@ -71,12 +72,13 @@ def answer_message(runtime: Runtime, token: str, tell: Tell) -> None:
     from fedtag.common.errors import BundleError
     from fedtag.common.logs import Event, fields
     from fedtag.deploy.executor.bundle import check_bundle
+    from fedtag.deploy.executor.objects import PromptClient
     from fedtag.deploy.executor.runtime import end_task, headline
 
     client = runtime.working(token)
     heart = HeartbeatSender(make_task_heartbeat_fn_http(client))
     heart.start()
-    message, context, _, bundle = pull_task_input(client)
+    message, context, _, bundle = pull_task_input(cast(RuntimeHttpClient, PromptClient(client)))
     tell(headline(message))
     failure = None
     try:
@@ -102,7 +104,12 @@ def conduct_run(runtime: Runtime, token: str, tell: Tell) -> None:
     """
     from flwr.superlink.cli.flwr_serverapp import flwr_serverapp
 
+    from fedtag.deploy.executor.flower import is_known
+    from fedtag.deploy.executor.objects import prompt_runs
+
     tell(b"")
+    if is_known():
+        prompt_runs()
     trust = ["--insecure"] if runtime.authority is None else ["--root-certificates", str(runtime.authority)]
     sys.argv = ["flwr-serverapp", "--runtime-api-address", runtime.address, "--token", token, *trust]
     flwr_serverapp()

@@ -34,10 +34,10 @@ from flwr.supernode.start_client_internal import _init_connection, _pull_and_sto
 
 from fedtag.common.logs import Event, fields, start_log
 from fedtag.deploy.executor.beat import Beat, Pace, Sign
+from fedtag.deploy.executor.flower import KNOWN, is_known
+from fedtag.deploy.executor.objects import promptly
 
 LOGGER = logging.getLogger("fedtag")
-KNOWN = "1.39.0"
-"""The release of Flower whose source this module was read against; a test holds the digest of what it uses."""
 MESSAGES = (0.05, 3.0)
 """Shortest and longest pause between two looks for a message, in seconds."""
 REPLIES = (0.02, 0.5)
@@ -125,7 +125,7 @@ def serve(config: SuperNodeLifespanConfig, beat: Beat) -> None:
             receive=receive,
             get_run=get_run,
             get_fab=get_fab,
-            pull_object=pull_object,
+            pull_object=promptly(pull_object),
             confirm_message_received=confirm,
             trusted_entities=config.trusted_entities,
         )
@@ -158,7 +158,7 @@ def main() -> None:
     given, rest = own.parse_known_args()
     sys.argv = ["flower-supernode", *rest]
     start_log()
-    if package_version != KNOWN:
+    if not is_known():
         LOGGER.warning(
             "Flower is %s here, and %s is known: its own SuperNode is started, which waits up to 3 s for a message",
             package_version, KNOWN, extra=fields(Event.OTHER_FLOWER, release=package_version),

@@ -6,6 +6,7 @@ python echo_site.py executor ...    its executor, started by the service
 
 from __future__ import annotations
 
+import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,16 +17,16 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message
 
 from fedtag.deploy.executor import service, sides
 from fedtag.deploy.executor.child import Tell
+from fedtag.deploy.executor.objects import PromptClient
 from fedtag.deploy.executor.runtime import Runtime, end_task, headline
 from fedtag.deploy.serving.services import Ports, SiteService
 from fedtag.deploy.serving.supervisor import Part
-from tests.unit.deploy.serving_options import serving_options
 
 
 def echo(runtime: Runtime, token: str, tell: Tell) -> None:
     """Send back a message's content."""
     client = runtime.working(token)
-    message, context, _, _ = pull_task_input(client)
+    message, context, _, _ = pull_task_input(PromptClient(client))  # type: ignore[arg-type]
     tell(headline(message))
     push_message(client, Message(message.content, reply_to=message), context)
     end_task(client)
@@ -49,9 +50,12 @@ def main() -> None:
         sides.SIDES["site"] = sides.Side(TaskType.CLIENT_APP, sides.load_site, echo, graceful=True)
         service.main(words)
         return
-    given = serving_options(what, words)
-    ports = Ports(given["port"], given["watch"])
-    EchoSite(given["superlink"], Path(given["config"]), ports, None).serve()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--insecure", action="store_true", required=True)
+    for name, kind in (("superlink", str), ("config", Path), ("port", int), ("watch", int)):
+        parser.add_argument(f"--{name}", type=kind, required=True)
+    given = parser.parse_args(words)
+    EchoSite(given.superlink, given.config, Ports(given.port, given.watch), None).serve()
 
 
 if __name__ == "__main__":

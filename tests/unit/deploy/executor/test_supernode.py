@@ -7,13 +7,18 @@ import inspect
 import sys
 import time
 
+from flwr.supercore.inflatable.inflatable_utils import pull_objects
 from flwr.supercore.version import package_version
+from flwr.superlink.grid import HttpGrid
+from flwr.superlink.runtime import run_serverapp
 from flwr.supernode import start_client_internal as flower
 from flwr.supernode.cli import flower_supernode
 from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
+from flwr.supernode.runtime.run_clientapp import pull_task_input
 
 from fedtag.deploy.executor.beat import Beat
-from fedtag.deploy.executor.supernode import KNOWN, AwaitedObjects, AwaitedState
+from fedtag.deploy.executor.flower import KNOWN
+from fedtag.deploy.executor.supernode import AwaitedObjects, AwaitedState
 
 command = sys.modules["flwr.supernode.cli.flower_supernode"]
 READ = (
@@ -25,9 +30,13 @@ READ = (
     command._start_supernode_http_api,
     command.SuperNodeLifespanConfig,
     InMemoryNodeState.get_messages,
+    pull_objects,
+    HttpGrid.pull_messages,
+    run_serverapp,
+    pull_task_input,
 )
 """What the loop stands in for, and what it uses, as it was read."""
-DIGEST = "863079ea852a7ca21008b0d806b81c9d798180ba66fcd1b2ce6c061bf9e1d36e"
+DIGEST = "bd266cb115aaaa0f7162d16dcf1906b52961a40a6a00bde4dc0087795331b4a4"
 
 
 def digest() -> str:
