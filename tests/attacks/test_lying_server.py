@@ -5,6 +5,7 @@ Each attack is tried twice: as it is repelled, and with masks that are not made 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,9 @@ from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import QuorumError
 from fedtag.common.secure.upload import Layout
-from fedtag.common.wire.records import Instruction, Reply
+from fedtag.common.wire.records import Content, Instruction, Reply
 from fedtag.server.strategies.secure import open_sum
+from fedtag.server.strategies.use import layout_of
 
 if TYPE_CHECKING:
     from tests.tiny import Answer, Tiny
@@ -215,3 +217,45 @@ def test_an_honest_sum_shows_no_update(tiny: Tiny) -> None:
     seen = first_sum(tiny, FOUR, lambda client, told: told)
     assert seen.total is not None
     assert seen.error(VICTIM, true_updates(tiny, FOUR)[VICTIM]) > 1
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["lost", "isolated"])
+def test_a_layout_leaves_names_out(
+    tiny: Tiny, bound: bool, alone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are told the same, so that masks cancel: a sum without a tensor, which never moves, or of that one alone."""
+
+    def shortened(*told: Any) -> Layout:
+        layout = layout_of(*told)
+        kept = {name: shape for name, shape in layout.update.items() if (name == min(layout.update)) == alone}
+        return replace(layout, update=kept)
+
+    monkeypatch.setattr("fedtag.server.sums.masked.layout_of", shortened)
+    run = tiny({**PINNED, **ONCE, "rounds": 2}, FOUR, rosters=True)
+    if bound:
+        assert run.summary is None
+        assert "the layout of site-0 lacks " in "; ".join(run.notes.texts)
+        return
+    told = [one.told.content.section("model") for one in run.crossed if one.told.round == 2]
+    before, after = next(model for model in told if model), Content(run.state).section("model")
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved == {name for name in before if (name == min(before)) == alone}
+
+
+def test_a_count_of_users_leaves_names_out(
+    tiny: Tiny, bound: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody is said to have stays as it was for the rest of the run."""
+    searching = {"method": "da_dfgas", "da_dfgas.cells": 1, "aggregation.weights": "samples"}
+
+    def unasked(update: Mapping[str, Any], used: tuple[str, ...] = (), **rest: Any) -> Layout:
+        return Layout(update, used=used[:1], **rest)
+
+    monkeypatch.setattr("fedtag.server.sums.masked.Layout", unasked)
+    run = tiny({**PINNED, **ONCE, **searching, "rounds": 2}, FOUR, rosters=True)
+    if bound:
+        assert run.summary is None
+        assert re.search(r"the layout of site-\d lacks ", "; ".join(run.notes.texts))
+    else:
+        assert run.summary is not None
+        assert len(run.rounds.run_state.users or {}) == 1
