@@ -130,9 +130,7 @@ class Guard:
             )
         return content
 
-    def _masked(
-        self, content: Content, request: Any, instruction: Instruction, may_lack: MayLack
-    ) -> Content:
+    def _masked(self, content: Content, request: Any, instruction: Instruction, may_lack: MayLack) -> Content:
         config = self.config
         if not isinstance(request, dict) or request.keys() != {
             "index",

@@ -242,9 +242,7 @@ def test_a_layout_leaves_names_out(
     assert moved == {name for name in before if (name == min(before)) == alone}
 
 
-def test_a_count_of_users_leaves_names_out(
-    tiny: Tiny, bound: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_count_of_users_leaves_names_out(tiny: Tiny, bound: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What nobody is said to have stays as it was for the rest of the run."""
     searching = {"method": "da_dfgas", "da_dfgas.cells": 1, "aggregation.weights": "samples"}
 
