@@ -22,7 +22,7 @@ def main(grid: Grid, context: Context) -> None:
     from fedtag.common.config.places import check_travels
     from fedtag.common.logs import Event, fields, start_log
     from fedtag.common.wire.protocol import app_settings, installed_release
-    from fedtag.server.run.rounds import Rounds
+    from fedtag.server.run.rounds import Rounds, planned
     from fedtag.server.state.progress import LineProgress
     from fedtag.server.tracking.meters import exposed_meters
     from fedtag.server.tracking.run_directory import RunDirectory
@@ -31,6 +31,7 @@ def main(grid: Grid, context: Context) -> None:
     settings, release = app_settings(context.run_config)
     config = RunConfig.from_flat(settings)
     check_travels(config.to_flat())
+    planned(config)
     home = Path(os.environ.get("FEDTAG_HOME") or Path.home() / ".fedtag")
     name = config.out or f"{config.method}-{context.run_id}"
     path = Path(os.environ.get("FEDTAG_RUN") or home / "runs" / name)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +20,12 @@ from fedtag.common.config.places import MODELS, SEPARATOR, SOURCE, absolute_plac
 from fedtag.common.errors import ConfigError, RunError
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.progress import Progress
-from fedtag.server.run.rounds import Rounds
+from fedtag.server.run.rounds import Rounds, planned
 from fedtag.server.tracking.meters import exposed_meters
 from fedtag.server.tracking.run_directory import PLACES, SITES, RunDirectory, read_object
+
+LOGGER = logging.getLogger("fedtag")
+SITES_LOG = "sites/errors.log"
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,7 @@ def prepare(config: RunConfig) -> PreparedRun:
         RunError: the folder is taken.
     """
     check_device(config.device)
+    planned(config)
     out = Path(config.out).absolute()
     config = with_absolute_places(config)
     if out.exists():
@@ -104,7 +111,7 @@ def run_in_process(run: PreparedRun, progress: Progress) -> None:
         QuorumError: too few clients answered; the run can go on later.
     """
     clients = [SiteRun(site, run.config, progress.work(site.name)) for site in run.sites]
-    with exposed_meters(progress.rounds.note) as meters:
+    with exposed_meters(progress.rounds.note) as meters, _errors_kept(run.directory.path, progress):
         Rounds(InProcessGrid(clients), run.config, run.directory, progress.rounds, meters).run()
 
 
@@ -134,6 +141,23 @@ def with_absolute_places(config: RunConfig) -> RunConfig:
     folders = {key: Path(str(flat[key])).expanduser() for key in MODELS}
     models = {key: str(folder.absolute()) for key, folder in folders.items() if folder.is_dir()}
     return RunConfig.from_flat({**flat, **models, SOURCE: SEPARATOR.join(sources)})
+
+
+@contextmanager
+def _errors_kept(path: Path, progress: Progress) -> Iterator[None]:
+    """What goes wrong at sites, which have no logs of their own, goes to one in the run directory, with tracebacks."""
+    file = path / SITES_LOG
+    handler = logging.FileHandler(file, encoding="utf-8", delay=True)
+    handler.setLevel(logging.ERROR)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    LOGGER.addHandler(handler)
+    try:
+        yield
+    finally:
+        LOGGER.removeHandler(handler)
+        handler.close()
+        if file.is_file():
+            progress.rounds.note(f"what went wrong at sites, with tracebacks, is in {file}")
 
 
 def _prepared(config: RunConfig, directory: RunDirectory, resume: bool) -> PreparedRun:
