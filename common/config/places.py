@@ -23,6 +23,11 @@ REMEDIES = {
 }
 
 
+def is_place(name: str) -> bool:
+    """Whether a name says where something lies on one machine."""
+    return Path(name).is_absolute() or name.startswith("~")
+
+
 def parts(value: str) -> list[str]:
     """What a setting names, several sources one by one."""
     return [one.strip() for one in value.split(SEPARATOR)]
@@ -31,14 +36,12 @@ def parts(value: str) -> list[str]:
 def absolute_places(flat: Mapping[str, Any]) -> dict[str, str]:
     """The settings that name absolute paths, by dotted key."""
     texts = {key: value for key, value in flat.items() if isinstance(value, str)}
-    return {
-        key: value for key, value in texts.items() if any(Path(one).is_absolute() for one in parts(value))
-    }
+    return {key: value for key, value in texts.items() if any(map(is_place, parts(value)))}
 
 
 def last_part(value: str) -> str:
     """A setting with the last part of each absolute path in place of the path."""
-    return SEPARATOR.join(Path(one).name if Path(one).is_absolute() else one for one in parts(value))
+    return SEPARATOR.join(Path(one).name if is_place(one) else one for one in parts(value))
 
 
 def check_travels(flat: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ import torch
 from fedtag.client.run.simulated import simulate_sites
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
+from fedtag.client.text.weights import BUNDLED
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.config.places import MODELS, SEPARATOR, SOURCE, absolute_places, parts
 from fedtag.common.errors import ConfigError, RunError
@@ -138,7 +139,7 @@ def with_absolute_places(config: RunConfig) -> RunConfig:
     """The same data and models by paths that hold from any folder, so that a run can go on from another one."""
     flat = config.to_flat()
     sources = [str(Path(one).absolute()) if Path(one).exists() else one for one in parts(config.data.source)]
-    folders = {key: Path(str(flat[key])).expanduser() for key in MODELS}
+    folders = {key: Path(str(flat[key])).expanduser() for key in MODELS if flat[key] != BUNDLED}
     models = {key: str(folder.absolute()) for key, folder in folders.items() if folder.is_dir()}
     return RunConfig.from_flat({**flat, **models, SOURCE: SEPARATOR.join(sources)})
 

@@ -86,6 +86,7 @@ def test_the_command_writes_the_settings_that_were_given(tmp_path: Path) -> None
             ["--set", "text.encoder=/srv/e5"],
             "let each site's --node-config say under `models` where that lies",
         ),
+        (["--set", "text.encoder=~/e5"], "text.encoder = ~/e5 is a place on this machine"),
         (["--set", "summaries.model=/srv/lm"], "summaries.model = /srv/lm is a place on this machine"),
         (["--data", "site-a;/srv/graph"], "leave it out, since sites name their data in --node-config"),
     ],
