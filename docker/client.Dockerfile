@@ -41,6 +41,7 @@ COPY --from=build /opt/fedtag /opt/fedtag
 COPY deploy/health.py /opt/fedtag/health.py
 ENV PATH=/opt/fedtag/bin:$PATH \
     HOME=/var/lib/fedtag \
+    FEDTAG_HOME=/var/lib/fedtag \
     FLWR_HOME=/var/lib/fedtag/flwr \
     FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1 \
     FLWR_DISABLE_UPDATE_CHECK=1 \

@@ -19,9 +19,10 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Run the configured method over the nodes of the grid."""
     from fedtag.common.config import RunConfig
+    from fedtag.common.config.places import check_travels
     from fedtag.common.logs import Event, fields, start_log
     from fedtag.common.wire.protocol import app_settings, installed_release
-    from fedtag.server.run.rounds import Rounds
+    from fedtag.server.run.rounds import Rounds, planned
     from fedtag.server.state.progress import LineProgress
     from fedtag.server.tracking.meters import exposed_meters
     from fedtag.server.tracking.run_directory import RunDirectory
@@ -29,9 +30,11 @@ def main(grid: Grid, context: Context) -> None:
     start_log(TEXT_FORMAT)
     settings, release = app_settings(context.run_config)
     config = RunConfig.from_flat(settings)
+    check_travels(config.to_flat())
+    planned(config)
     home = Path(os.environ.get("FEDTAG_HOME") or Path.home() / ".fedtag")
-    place = os.environ.get("FEDTAG_RUN") or config.out
-    path = Path(place) if place else home / "runs" / f"{config.method}-{context.run_id}"
+    name = config.out or f"{config.method}-{context.run_id}"
+    path = Path(os.environ.get("FEDTAG_RUN") or home / "runs" / name)
     LOGGER.info("results go to %s", path)
     progress = LineProgress()
     if release != installed_release():

@@ -36,15 +36,16 @@ class Seen:
         phase: its name.
         round: its number.
         told: what clients were asked with.
-        single: what each client sent in clear, by client; empty under masks.
+        parts: what came of clients that did not come to one sum, by whose it is: of each in clear, under masks the mean
+            of each group; empty where there is one sum alone.
         total: what it came to over all clients, in any unit.
-        sizes: training nodes of the clients whose contribution came in clear.
+        sizes: training nodes of the clients, as far as they were told.
     """
 
     phase: str
     round: int
     told: Content
-    single: Mapping[str, Mapping[str, Tensor]]
+    parts: Mapping[tuple[str, ...], Mapping[str, Tensor]]
     total: Mapping[str, Tensor]
     sizes: Mapping[str, int]
 

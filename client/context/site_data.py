@@ -153,4 +153,6 @@ class SiteData:
     def _build(self) -> BankBuild:
         with self._clock.timed("encode"):
             progress = progress_of(self._progress, "encoding texts")
-            return text_bank(self.text_graph, self._text, str(self.device), self.site.cache, progress)
+            encoder = self.site.model(self._text.encoder)
+            text = self._text.model_copy(update={"encoder": encoder})
+            return text_bank(self.text_graph, text, str(self.device), self.site.cache, progress)

@@ -53,8 +53,8 @@ class ClientMethod(Generic[S]):
     """A method at a client: it scores the received model where scores are due, then does what the phase asks for.
 
     Left as it is, it trains the run's backbone from the received model and sends the difference. A variant overrides
-    `model`, `start`, `examples`, `loss`, `logits`, `judges`, `after_training`, `close`, `check`, or adds a phase to
-    `handlers`.
+    `model`, `start`, `examples`, `loss`, `logits`, `judges`, `may_lack`, `after_training`, `close`, `check`, or adds a
+    phase to `handlers`.
 
     Attributes:
         trained_by: the way of scoring in which the model is trained; statistics and the accuracy rule look at it.
@@ -76,6 +76,10 @@ class ClientMethod(Generic[S]):
             scores = prefixed("scores", self.scores(data, context))
         done = handler(data, context)
         return Content({**scores, **done.tensors}, {"sizes": sizes, **done.values})
+
+    def may_lack(self, name: str, context: RunContext[S]) -> bool:
+        """All clients that train have all tensors."""
+        return False
 
     def handlers(self) -> Mapping[str, Handler]:
         """What is done in each phase, by the phase's name."""

@@ -30,6 +30,13 @@ class ClientSide(Protocol):
         """Carry out the exchange and return the contribution."""
         ...
 
+    def may_lack(self, name: str, context: RunContext[Any]) -> bool:
+        """Whether some clients' updates of this exchange have no tensor of a name, where others' have one.
+
+        The server's side marks the same ones as optional. All others must be in the sum that a site is asked for.
+        """
+        ...
+
     def predict(
         self, released: ReleasedModel, data: SiteData, context: RunContext[Any], evidence: bool = False
     ) -> Prediction:

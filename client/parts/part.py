@@ -27,6 +27,9 @@ class ClientPart:
     def respond(self, data: SiteData, context: RunContext[Any]) -> Content:
         return self.method.respond(data, context)
 
+    def may_lack(self, name: str, context: RunContext[Any]) -> bool:
+        return self.method.may_lack(name, context)
+
     def predict(
         self, released: ReleasedModel, data: SiteData, context: RunContext[Any], evidence: bool = False
     ) -> Prediction:

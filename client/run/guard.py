@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -25,10 +25,12 @@ from fedtag.common.secure.fixed_point import FixedPoint
 from fedtag.common.secure.groups import parsed_groups
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.names import DRAW, JOIN, UNREAD
-from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
+from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK, USE
 from fedtag.common.secure.roster import read_roster
 from fedtag.common.secure.upload import MASKED, SIZES, VECTOR, Layout
 from fedtag.common.wire.records import Content, Instruction, prefixed
+
+MayLack = Callable[[str], bool]
 
 
 def site_member(site: Site, config: RunConfig, run: str) -> Member:
@@ -86,13 +88,20 @@ class Guard:
             return Content({}, {UNMASK: member.release(request)})
         raise ProtocolError(f"exchange '{phase}' is unknown here: install the same fedtag")
 
-    def let_out(self, content: Content, instruction: Instruction) -> Content:
+    def let_out(
+        self, content: Content, instruction: Instruction, may_lack: MayLack = lambda name: False
+    ) -> Content:
         """A contribution as it may leave the site, of which nothing is undeclared.
 
         Without privacy settings it is what it was. With hidden statistics what is no sum stays with the site. With
         central differential privacy its update is clipped. Under secure aggregation it becomes one masked vector, in
         which a site without an update has zeros, and one with some of the tensors only has zeros in place of the
         others: nothing but sums says who has which.
+
+        Args:
+            content: of the method with its parts.
+            instruction: that asked for it.
+            may_lack: whether an update of another site may have no tensor of a name.
 
         Raises:
             RunError: something is not declared.
@@ -105,7 +114,7 @@ class Guard:
         update = content.section("update")
         request = instruction.content.values.get("sum")
         if request is not None:
-            return self._masked(content, request, instruction)
+            return self._masked(content, request, instruction, may_lack)
         if update and (site.roster is not None or privacy.secure_aggregation):
             why = "has a roster" if site.roster is not None else "was promised secure aggregation"
             raise ProtocolError(
@@ -121,7 +130,7 @@ class Guard:
             )
         return content
 
-    def _masked(self, content: Content, request: Any, instruction: Instruction) -> Content:
+    def _masked(self, content: Content, request: Any, instruction: Instruction, may_lack: MayLack) -> Content:
         config = self.config
         if not isinstance(request, dict) or request.keys() != {
             "index",
@@ -149,7 +158,7 @@ class Guard:
         training = content.values.get("training") or {}
         weight = _own_weight(weights, self.site.name)
         own = content.section("update")
-        _check_layout(layout, own, self.site.name)
+        _check_layout(layout, own, may_lack, instruction.phase == USE, self.site.name)
         if layout.update:
             normaliser = training.get("normaliser", 0.0)
             update, scalars = weighed(own, weight, normaliser, layout, config, member.threshold)
@@ -183,17 +192,37 @@ class Guard:
         return sums_alone(open_content) if hidden else open_content
 
 
-def _check_layout(layout: Layout, own: Mapping[str, Tensor], name: str) -> None:
-    """Refuse a layout with tensors that the site's update does not have, but for what only some members have.
+def _check_layout(
+    layout: Layout, own: Mapping[str, Tensor], may_lack: MayLack, counts: bool, name: str
+) -> None:
+    """Refuse a layout with other tensors than the site's update has, but for what some sites may lack.
 
-    What is left out of it may be what too few members have.
+    Args:
+        layout: that the site is asked for.
+        own: its update; one without an update fills any layout with zeros.
+        may_lack: whether another site's update may have no tensor of a name. One that too few have may be missing in
+            a layout.
+        counts: what is summed is who has which of these, each by its name; none of them is left out.
+        name: of the site.
     """
-    unknown = sorted(layout.update.keys() - own.keys() - set(layout.used))
-    if own and unknown:
-        raise ProtocolError(
-            f"the layout of {name} has {', '.join(unknown[:5])}, which its update does not have: the server needs the "
-            "same fedtag"
-        )
+    if not own:
+        return
+    summed = {one for one, value in own.items() if value.is_floating_point()}
+    if counts:
+        asked, has = {*layout.used}, {one for one in summed if may_lack(one)}
+        unknown = {*layout.update}
+    else:
+        asked, has = {*layout.update}, {one for one in summed if not may_lack(one)}
+        unknown = {one for one in asked - summed if not may_lack(one)}
+    partial = {one for one in layout.used if not may_lack(one)}
+    for others, fault in (
+        (unknown, "has {}, which its update does not have"),
+        (partial, "has {} as what only some sites have"),
+        (has - asked, "lacks {}"),
+    ):
+        if others:
+            listed = fault.format(", ".join(sorted(others)[:5]))
+            raise ProtocolError(f"the layout of {name} {listed}: the server needs the same fedtag")
 
 
 def _own_weight(weights: Any, name: str) -> float:

@@ -18,8 +18,9 @@ from fedtag.client.data.writing import write_folder
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data
 from fedtag.client.site.site import Site, check_name
+from fedtag.client.text.weights import BUNDLED
 from fedtag.common.config import RunConfig
-from fedtag.common.config.run_config import SEPARATOR
+from fedtag.common.config.places import SEPARATOR
 from fedtag.common.errors import ConfigError, DataError
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.private_file import replace_private
@@ -29,6 +30,7 @@ RUN_VARIABLE = "FEDTAG_RUN"
 """The run directory, for programs on the machine that simulates: where it lies is in no setting that travels."""
 COMPLETE = ".complete"
 ROSTER = "roster.toml"
+MODEL_FOLDERS = ".models"
 POOLED_NAME = "all"
 
 
@@ -60,8 +62,18 @@ def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
             f"{destination} has lost the data of {', '.join(missing)}: restore the folder, or remove all of "
             f"{destination} to make the sites anew"
         )
+    models = _models(config, destination)
     sites = tuple(
-        Site(name, destination / name, destination / name, cache_folder(), config.device, seed=config.seed)
+        Site(
+            name,
+            destination / name,
+            destination / name,
+            cache_folder(),
+            config.device,
+            None,
+            config.seed,
+            models,
+        )
         for name in names
     )
     method = method_of(config)
@@ -94,6 +106,25 @@ def simulated_site(node: Mapping[str, object], config: RunConfig) -> Site:
             f"node {position} has no site: the settings make {len(sites)}; set clients to match"
         )
     return sites[position]
+
+
+def _models(config: RunConfig, destination: Path) -> tuple[Path, ...]:
+    """The folders in which models lie that were given by paths; a file beside the sites keeps them for later.
+
+    Raises:
+        ConfigError: two models, or one and what is built in, would have the same name.
+    """
+    kept, given = destination / MODEL_FOLDERS, {config.text.encoder, config.summaries.model}
+    folders = [Path(one) for one in sorted(given) if Path(one).is_absolute()]
+    names = [folder.name for folder in folders]
+    if BUNDLED in names or len(set(names)) < len(names):
+        raise ConfigError(
+            f"{' and '.join(map(str, folders))}: sites know models by the names of their folders: rename a folder, so "
+            f"that they differ and none is called '{BUNDLED}'"
+        )
+    if folders:
+        kept.write_text("\n".join(dict.fromkeys(str(one.parent) for one in folders)), encoding="utf-8")
+    return tuple(map(Path, kept.read_text(encoding="utf-8").split("\n"))) if kept.is_file() else ()
 
 
 def _with_roster(sites: tuple[Site, ...], destination: Path) -> tuple[Site, ...]:

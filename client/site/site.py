@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fedtag.client.text.weights import BUNDLED
 from fedtag.common.errors import ConfigError
 from fedtag.common.wire.names import CLIENT_NAME
 
@@ -22,6 +24,7 @@ class Site:
         device: auto, cpu, cuda, cuda:0, ...
         roster: file with the keys of all sites, as their operators exchanged them; with one, the site's updates
             leave it under masks only, and it trusts no key or list of survivors that the server tells.
+        models: folders in which encoders and language models lie by the names that settings give them.
         seed: of a simulated site, by which groups under masks are drawn again the same; None where they must be drawn
             as nobody can know.
     """
@@ -33,6 +36,7 @@ class Site:
     device: str = "auto"
     roster: Path | None = None
     seed: int | None = None
+    models: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -56,6 +60,11 @@ class Site:
     def keys(self) -> Path:
         """The folder of the site's own keys."""
         return self.workspace / "keys"
+
+    def model(self, name: str) -> str:
+        """Where a model lies at the site; its name, where that is built in or in none of the site's folders."""
+        found = (folder / name for folder in self.models if name != BUNDLED)
+        return next((str(folder) for folder in found if folder.is_dir()), name)
 
     @property
     def letters(self) -> Path:
@@ -85,7 +94,7 @@ def check_name(name: str) -> None:
 
 def site_from_node_config(node: Mapping[str, object], device: str) -> Site:
     """The site that a SuperNode's --node-config describes: data, and optionally name, workspace, cache,
-    device, roster.
+    device, roster, models.
 
     Raises:
         ConfigError: without data, or if data is not a folder.
@@ -105,4 +114,5 @@ def site_from_node_config(node: Mapping[str, object], device: str) -> Site:
         cache=Path(str(node.get("cache", workspace / "cache"))).expanduser(),
         device=str(node.get("device", device)),
         roster=Path(str(node["roster"])).expanduser() if "roster" in node else None,
+        models=tuple(Path(one).expanduser() for one in str(node.get("models", "")).split(os.pathsep) if one),
     )

@@ -25,6 +25,10 @@ class CondenserSpec(Spec):
     every_round: bool = False
     validates: bool = False
 
+    @property
+    def imports(self) -> tuple[str, ...]:
+        return (self.condensed,)
+
 
 CONDENSERS = Registry("fedtag.condensers", "condenser", "condenser.name", CondenserSpec)
 NONE = "none"

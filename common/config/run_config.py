@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Self
 
 from pydantic import ValidationError, model_validator
@@ -25,6 +24,7 @@ from fedtag.common.config.catalogue import (
 )
 from fedtag.common.config.combinations import excluded_combinations, groups_by_default
 from fedtag.common.config.forms import flatten, nested
+from fedtag.common.config.places import MODELS, SOURCE, last_part
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.spec import METHODS, PRESETS, MethodSpec
 from fedtag.common.models.spec import BACKBONES
@@ -35,8 +35,6 @@ from fedtag.common.settings.registry import Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
 from fedtag.common.settings.sections import Section
 
-SEPARATOR = ";"
-"""Between the sources of several clients' data."""
 PLACES = ("out", "resume", "device", "data.sites")
 """Settings that say where a run is written and computed, not what comes of it."""
 
@@ -138,12 +136,12 @@ class RunConfig(RunSettings):
     def without_places(self) -> Self:
         """The same settings without where anything lies on this machine, as they may be sent, shown and kept.
 
-        Of a source that is named by an absolute path the last part of it is left.
+        Of data and models that are named by absolute paths the last parts of these are left.
         """
-        sources = [one.strip() for one in self.data.source.split(SEPARATOR)]
-        sources = [Path(one).name if Path(one).is_absolute() else one for one in sources]
-        data = self.data.model_copy(update={"source": SEPARATOR.join(sources), "sites": ""})
-        return self.model_copy(update={"out": "", "data": data})
+        flat, other = self.to_flat(), self.model_copy()
+        named = {key: last_part(str(flat[key])) for key in (SOURCE, *MODELS)}
+        other._update({**named, "out": "", "data.sites": ""})
+        return other
 
     def digest(self) -> str:
         """SHA-256 of the settings that decide results."""

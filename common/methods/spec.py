@@ -108,6 +108,11 @@ class MethodSpec(Spec):
     artefact: str = ""
     evidence: str = ""
 
+    @property
+    def imports(self) -> tuple[str, ...]:
+        named = (self.client, self.server, self.report, self.artefact, self.evidence)
+        return tuple(filter(None, named))
+
     def faults(self) -> Iterator[str]:
         yield from super().faults()
         for trait, allowed in CHOICES.items():

@@ -27,5 +27,9 @@ class BackboneSpec(Spec):
     sampled: bool = True
     representation: str = "input of the last layer"
 
+    @property
+    def imports(self) -> tuple[str, ...]:
+        return (self.build,)
+
 
 BACKBONES = Registry("fedtag.backbones", "backbone", "model.backbone", BackboneSpec)

@@ -36,6 +36,10 @@ class PartSpec(Spec):
     server: str = ""
     report: str = ""
 
+    @property
+    def imports(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.client, self.server, self.report)))
+
     def faults(self) -> Iterator[str]:
         yield from super().faults()
         yield from record_faults(self.records, BASE_RECORDS)

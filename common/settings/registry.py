@@ -49,6 +49,11 @@ class Spec:
     settings: type[Section] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """The import strings in it that are not empty."""
+        return ()
+
     def faults(self) -> Iterator[str]:
         """What is wrong with it by itself, each as the end of a sentence that begins with its kind and name."""
         if not NAME.fullmatch(self.name):

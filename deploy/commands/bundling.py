@@ -21,8 +21,9 @@ def bundle(
 
     Reads, with --config, a TOML file; writes one pyproject.toml with the settings, the two components, and the
     release and protocol of this fedtag. It holds no code: all machines have fedtag installed. `flwr run --run-config`
-    can still change single settings. --clients is how many institutions to wait for, --out a run directory on the
-    server; --data and how it is divided count in simulations alone.
+    can still change single settings. --clients is how many institutions to wait for, --out the name of a run
+    directory, in runs/ under FEDTAG_HOME on the server; --data and how it is divided count in simulations alone. A path
+    of this machine is refused: settings go to every institution.
 
     Example: `fedtag bundle app --clients 3 --rounds 20`
     """

@@ -15,7 +15,7 @@ def methods(
 ) -> None:
     """List methods, parts, condensers, backbones and presets; or describe one: settings, records, exclusions.
 
-    Reads what installed packages bring and writes nothing.
+    Reads what installed packages bring and writes nothing. Of one it says what cannot be imported.
 
     Example: `fedtag methods`
     """

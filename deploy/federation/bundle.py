@@ -9,6 +9,7 @@ from typing import Any
 
 import tomli_w
 
+from fedtag.common.config.places import check_travels
 from fedtag.common.errors import DeploymentError
 from fedtag.deploy.executor.bundle import COMPONENTS, PROJECT
 from fedtag.runs.settings import app_config
@@ -38,6 +39,7 @@ def write_app(folder: Path, settings: Mapping[str, Any] | None = None) -> Path:
         settings: of the run, by dotted keys; what is not among them has its default.
 
     Raises:
+        ConfigError: a setting names a place on this machine.
         DeploymentError: the folder holds something else, or cannot be written.
     """
     # Flower tells bundles apart by their content, so the version is without meaning here.
@@ -48,6 +50,7 @@ def write_app(folder: Path, settings: Mapping[str, Any] | None = None) -> Path:
         "license": "Apache-2.0",
         "dependencies": [],
     }
+    check_travels(settings or {})
     text = tomli_w.dumps({"project": project, "tool": {"flwr": {"app": app_table(settings or {})}}})
     try:
         folder.mkdir(parents=True, exist_ok=True)

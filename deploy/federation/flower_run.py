@@ -145,6 +145,7 @@ def federation(
 def node_config(site: Site) -> dict[str, str]:
     """What a SuperNode is told about its site."""
     pinned = {} if site.roster is None else {"roster": str(site.roster.absolute())}
+    models = {"models": os.pathsep.join(map(str, site.models))} if site.models else {}
     return {
         "data": str(site.folder.absolute()),
         "name": site.name,
@@ -153,6 +154,7 @@ def node_config(site: Site) -> dict[str, str]:
         "device": site.device,
         "worker": "on",
         **pinned,
+        **models,
     }
 
 

@@ -39,6 +39,7 @@ def description_view(found: Description) -> RenderableType:
             "; ".join(filter(None, (entry.kind, *entry.traits, entry.source, _package(entry)))), style="dim"
         ),
     ]
+    parts += [Text(fault, style="red") for fault in found.faults]
     tables = (
         (
             "settings",

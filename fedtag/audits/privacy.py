@@ -41,7 +41,7 @@ from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.common.randomness import derive_seed
 from fedtag.runs.progress import LOGGED, Progress, Work
-from fedtag.runs.simulation import check_device
+from fedtag.runs.simulation import check_device, model_folders
 from fedtag.server.report.page import write_report
 from fedtag.server.tracking.artefact import STATES, artefact_at
 from fedtag.server.tracking.durable_files import write_atomically
@@ -109,11 +109,11 @@ def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
         )
     artefact = read_released(audit.path) if audit.path is not None else None
     config = artefact.about.config if artefact is not None else RunConfig.from_flat({"seed": audit.seed})
-    folders = site_folders(audit)
+    folders, models, cache = site_folders(audit), model_folders(audit.path), audit.cache or cache_folder()
     with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace:
         sessions = [
             opened_site(
-                Site(name_of(one), one, Path(workspace), audit.cache or cache_folder(), audit.device),
+                Site(name_of(one), one, Path(workspace), cache, audit.device, models=models),
                 config,
                 progress.work(name_of(one)),
                 artefact.about.classes if artefact is not None else None,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from torch import Tensor
 
 from fedtag.audits.audited_sites import config_of
 from fedtag.client.attacks.population import Population
@@ -147,14 +149,17 @@ class _Reader:
         self.work("doing the run again", round_number, self.rounds)
         if self.left[phase.name] <= 0:
             return
-        single = {
-            client: update
+        parts: Mapping[tuple[str, ...], Mapping[str, Tensor]] = {
+            (client,): update
             for client, reply in outcome.replies.items()
             if (update := reply.content.section("update"))
         }
         told = self.method.instruct(state, phase, None, self.context)
-        sizes = {client: outcome.replies[client].content.values["sizes"]["train_nodes"] for client in single}
-        self.seen.append(Seen(phase.name, round_number, told, single, outcome.step, sizes))
+        if not parts and len(outcome.opened) > 1:
+            parts = outcome.opened
+        values = {client: reply.content.values for client, reply in outcome.replies.items()}
+        sizes = {client: one["sizes"]["train_nodes"] for client, one in values.items() if "sizes" in one}
+        self.seen.append(Seen(phase.name, round_number, told, parts, outcome.step, sizes))
         self.left[phase.name] -= 1
         if not +self.left:
             self.work("doing the run again", self.rounds, self.rounds)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedtag.client.data.sources import PUBLIC, load_source
-from fedtag.common.config.run_config import SEPARATOR
+from fedtag.common.config.places import SEPARATOR
 from fedtag.common.errors import ConfigError, DataError
 from fedtag.comparison.execution import State, states
 from fedtag.comparison.matrix import matrix_of

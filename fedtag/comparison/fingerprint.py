@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
-from fedtag.common.config.run_config import SEPARATOR
+from fedtag.common.config.places import SEPARATOR
 from fedtag.common.errors import DataError
 
 STEMS = ("nodes", "edges", "cross_edges", "features", "meta", "tag")

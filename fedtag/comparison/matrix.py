@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from fedtag.common.config import RunConfig
-from fedtag.common.config.run_config import SEPARATOR
+from fedtag.common.config.places import SEPARATOR
 from fedtag.common.errors import ConfigError
 from fedtag.comparison.study import FULL_DATA, RowTable, Study, reference_row, row_settings
 from fedtag.runs.settings import resolve
-from fedtag.runs.simulation import data_name, folder_name, with_absolute_sources
+from fedtag.runs.simulation import data_name, folder_name, with_absolute_places
 
 RUNS = "runs"
 
@@ -86,7 +86,7 @@ def matrix_of(study: Study, home: Path) -> Matrix:
                 own = {"data.source": source, "seed": seed, "out": str(out)}
                 try:
                     config = resolve({**row_settings(common_settings(study, source), row), **own})
-                    cells.append(Cell(row.name, data, seed, with_absolute_sources(config)))
+                    cells.append(Cell(row.name, data, seed, with_absolute_places(config)))
                 except ConfigError as error:
                     problems |= dict.fromkeys(f"row '{row.name}': {line}" for line in str(error).splitlines())
     if problems:

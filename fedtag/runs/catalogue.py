@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -48,6 +48,7 @@ class Description:
         defaults: values that it gives to shared settings.
         records: what is sent for it beside what every method sends.
         excluded: with what it makes no sense.
+        faults: what it names that cannot be imported, a sentence each; it fails when it is used.
     """
 
     entry: Entry
@@ -55,6 +56,7 @@ class Description:
     defaults: Mapping[str, Scalar]
     records: tuple[Record, ...]
     excluded: tuple[str, ...]
+    faults: tuple[str, ...]
 
 
 def entries() -> list[Entry]:
@@ -70,7 +72,8 @@ def description(name: str) -> Description:
     """
     for registry in ALL:
         if name in registry:
-            return _described(_entry(registry, name), registry.get(name))
+            spec = registry.get(name)
+            return _described(_entry(registry, name), spec, tuple(_unresolved(registry, spec)))
     known = ", ".join(sorted(one for registry in ALL for one in registry.names))
     raise ConfigError(
         f"nothing is called '{name}'; use one of {known}, or install the package that brings it"
@@ -86,7 +89,16 @@ def _entry(registry: Registry[Any], name: str) -> Entry:
     return Entry(name, registry.what, origin, spec.title, spec.source, traits(spec))
 
 
-def _described(entry: Entry, spec: Spec) -> Description:
+def _unresolved(registry: Registry[Any], spec: Spec) -> Iterator[str]:
+    """Why import strings of a specification lead nowhere; those that lead somewhere are imported."""
+    for reference in spec.imports:
+        try:
+            registry.resolved(spec, reference)
+        except ConfigError as error:
+            yield str(error)
+
+
+def _described(entry: Entry, spec: Spec, faults: tuple[str, ...]) -> Description:
     own = {} if spec.settings is None else dict(settings_in(spec.settings, f"{spec.name}."))
     given = (
         spec.defaults if isinstance(spec, MethodSpec) else spec.values if isinstance(spec, PresetSpec) else {}
@@ -98,6 +110,7 @@ def _described(entry: Entry, spec: Spec) -> Description:
         given,
         sending.records if sending else (),
         tuple(one.what for one in sending.excluded) if sending else (),
+        faults,
     )
 
 

@@ -20,7 +20,7 @@ from fedtag.common.errors import DataError, RunError
 from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
 from fedtag.runs.prediction import check_fit
 from fedtag.runs.progress import LOGGED, Progress
-from fedtag.runs.simulation import check_device
+from fedtag.runs.simulation import check_device, model_folders
 from fedtag.server.methods.assembly import method_of as server_method_of
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.tracking.artefact import Beside, artefact_at
@@ -89,7 +89,11 @@ def train_on(
     config = RunConfig.from_flat(settings)
     model = method_of(config).trained_on(release.tensors, config, len(release.about.classes))
     parameters = parameters_of(model)
-    accuracies = {} if folder is None else _scored(release, config, model, folder, device, cache, progress)
+    accuracies = (
+        {}
+        if folder is None
+        else _scored(release, config, model, folder, device, cache, progress, model_folders(path))
+    )
     trained = TrainedOn(release, config, parameters, accuracies)
     if out is not None:
         _write(trained, out)
@@ -114,11 +118,12 @@ def _scored(
     device: str,
     cache: Path | None,
     progress: Progress,
+    models: tuple[Path, ...],
 ) -> Accuracies:
     """Accuracies of the model on a folder, as it is and after it was fitted to the folder's training nodes."""
     about, called = release.about, name_of(folder)
     with tempfile.TemporaryDirectory(prefix="fedtag-") as workspace:
-        site = Site(called, folder, Path(workspace), cache or cache_folder(), device)
+        site = Site(called, folder, Path(workspace), cache or cache_folder(), device, models=models)
         session = opened_site(site, config, progress.work(called), about.classes)
         check_fit(session, about.features, about.dimension)
         with limited_threads(session.data.graph.x.numel()):

@@ -27,7 +27,7 @@ from fedtag.client.text.encoder import Encoder
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.runs.progress import LOGGED, Progress
-from fedtag.runs.simulation import check_device
+from fedtag.runs.simulation import check_device, model_folders
 from fedtag.server.methods.assembly import method_of
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.tracking.release import Release, read_release
@@ -103,7 +103,8 @@ def predict(
         )
     called = name if name is not None else name_of(folder)
     with tempfile.TemporaryDirectory(prefix="fedtag-") as made:
-        site = Site(called, folder, Path(made), cache or cache_folder(), device)
+        models = model_folders(run)
+        site = Site(called, folder, Path(made), cache or cache_folder(), device, models=models)
         past = None if workspace is None else replace(site, workspace=workspace).state
         session = opened_site(site, config, progress.work(called), card.classes, past)
         check_fit(session, card.features, card.dimension)
@@ -195,7 +196,8 @@ def facts_of(release: Release, scoring: str, session: OpenedSite) -> dict[str, A
         "site": session.site.name,
     }
     if card.features != FOLDER_FEATURES:
-        encoder = Encoder(config.text.encoder, str(session.data.device), config.text.dtype)
+        name = session.site.model(config.text.encoder)
+        encoder = Encoder(name, str(session.data.device), config.text.dtype)
         facts |= {"encoder_revision": encoder.revision, "encoder_dtype": encoder.dtype}
     return facts
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,16 +15,18 @@ import torch
 from fedtag.client.run.simulated import simulate_sites
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
+from fedtag.client.text.weights import BUNDLED
 from fedtag.common.config import RunConfig, flatten
-from fedtag.common.config.run_config import SEPARATOR
+from fedtag.common.config.places import MODELS, SEPARATOR, SOURCE, absolute_places, parts
 from fedtag.common.errors import ConfigError, RunError
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.progress import Progress
-from fedtag.server.run.rounds import Rounds
+from fedtag.server.run.rounds import Rounds, planned
 from fedtag.server.tracking.meters import exposed_meters
-from fedtag.server.tracking.run_directory import SITES, RunDirectory
+from fedtag.server.tracking.run_directory import PLACES, SITES, RunDirectory, read_object
 
-SOURCE = "data.source"
+LOGGER = logging.getLogger("fedtag")
+SITES_LOG = "sites/errors.log"
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,9 @@ def prepare(config: RunConfig) -> PreparedRun:
         RunError: the folder is taken.
     """
     check_device(config.device)
+    planned(config)
     out = Path(config.out).absolute()
-    config = with_absolute_sources(config)
+    config = with_absolute_places(config)
     if out.exists():
         RunDirectory(out)
     home = next(parent for parent in out.parents if parent.is_dir())
@@ -79,7 +85,8 @@ def prepare(config: RunConfig) -> PreparedRun:
         simulate_sites(config, Path(staging) / SITES)
         directory = RunDirectory(out)
         (Path(staging) / SITES).rename(out / SITES)
-    directory.write_places({SOURCE: config.data.source})
+    places = {SOURCE: config.data.source, **absolute_places(config.to_flat())}
+    directory.write_places({key: places[key] for key in (SOURCE, *MODELS) if key in places})
     directory.write_config(config.without_places().to_nested())
     return _prepared(config, directory, resume=False)
 
@@ -105,8 +112,15 @@ def run_in_process(run: PreparedRun, progress: Progress) -> None:
         QuorumError: too few clients answered; the run can go on later.
     """
     clients = [SiteRun(site, run.config, progress.work(site.name)) for site in run.sites]
-    with exposed_meters(progress.rounds.note) as meters:
+    with exposed_meters(progress.rounds.note) as meters, _errors_kept(run.directory.path, progress):
         Rounds(InProcessGrid(clients), run.config, run.directory, progress.rounds, meters).run()
+
+
+def model_folders(path: Path | None) -> tuple[Path, ...]:
+    """The folders in which the models lie that were given by paths to the run of a directory, or of a file in it."""
+    folder = path.parent if path is not None and path.is_file() else path
+    places = (read_object(folder / PLACES) or {}) if folder is not None else {}
+    return tuple(dict.fromkeys(Path(places[key]).parent for key in MODELS if key in places))
 
 
 def check_device(name: str) -> None:
@@ -121,11 +135,30 @@ def check_device(name: str) -> None:
         raise ConfigError(f"device '{name}' is not on this machine, which has {here}; use auto") from error
 
 
-def with_absolute_sources(config: RunConfig) -> RunConfig:
-    """The same sources by paths that hold from any folder, so that a run can go on from another one."""
-    sources = [source.strip() for source in config.data.source.split(SEPARATOR)]
-    absolute = [str(Path(source).absolute()) if Path(source).exists() else source for source in sources]
-    return RunConfig.from_flat({**config.to_flat(), "data.source": SEPARATOR.join(absolute)})
+def with_absolute_places(config: RunConfig) -> RunConfig:
+    """The same data and models by paths that hold from any folder, so that a run can go on from another one."""
+    flat = config.to_flat()
+    sources = [str(Path(one).absolute()) if Path(one).exists() else one for one in parts(config.data.source)]
+    folders = {key: Path(str(flat[key])).expanduser() for key in MODELS if flat[key] != BUNDLED}
+    models = {key: str(folder.absolute()) for key, folder in folders.items() if folder.is_dir()}
+    return RunConfig.from_flat({**flat, **models, SOURCE: SEPARATOR.join(sources)})
+
+
+@contextmanager
+def _errors_kept(path: Path, progress: Progress) -> Iterator[None]:
+    """What goes wrong at sites, which have no logs of their own, goes to one in the run directory, with tracebacks."""
+    file = path / SITES_LOG
+    handler = logging.FileHandler(file, encoding="utf-8", delay=True)
+    handler.setLevel(logging.ERROR)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    LOGGER.addHandler(handler)
+    try:
+        yield
+    finally:
+        LOGGER.removeHandler(handler)
+        handler.close()
+        if file.is_file():
+            progress.rounds.note(f"what went wrong at sites, with tracebacks, is in {file}")
 
 
 def _prepared(config: RunConfig, directory: RunDirectory, resume: bool) -> PreparedRun:

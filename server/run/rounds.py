@@ -7,7 +7,7 @@ a last exchange scores the final model.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -101,11 +101,7 @@ class Rounds:
             return self._run()
 
     def _run(self) -> Summary:
-        phases = course(self.method, self.config.rounds, self.context)
-        check_phases(phases, self.config)
-        own = self.method.guarantee(None, self.context)
-        if own is not None:
-            check_noised(phases, own, self.config)
+        phases, own = planned(self.config)
         # A choice by validation would be a query of its own.
         self.chooses = own is None and self.config.chooses_round
         due = own or spent(self.config, sum(phase.sums for phase in phases), 0)
@@ -257,3 +253,17 @@ class Rounds:
         scalars.add_round(row)
         self.progress.scored(row)
         self.monitor.scored(row)
+
+
+def planned(config: RunConfig) -> tuple[Sequence[Phase], Mapping[str, Any] | None]:
+    """All exchanges of a run, and what noise of its method's own guarantees; nothing is written.
+
+    Raises:
+        ConfigError: the settings ask for something that is not installed, or that a phase does not allow.
+    """
+    method, context = method_of(config), ServerContext(config)
+    phases, own = course(method, config.rounds, context), method.guarantee(None, context)
+    check_phases(phases, config)
+    if own is not None:
+        check_noised(phases, own, config)
+    return phases, own

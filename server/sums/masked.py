@@ -28,7 +28,7 @@ from fedtag.server.state.run_state import RunState
 from fedtag.server.strategies.aggregation import Aggregation, masked_mean
 from fedtag.server.strategies.use import layout_of, partial_tensors, used_by_enough
 from fedtag.server.sums.key_blocks import KeyBlocks
-from fedtag.server.sums.opening import UPLOAD, Opening, Sums
+from fedtag.server.sums.opening import UPLOAD, Opening
 from fedtag.server.sums.outcome import Gathered, Outcome, contributed, due_statistics
 
 COUNT_USERS = Phase(
@@ -227,11 +227,12 @@ class MaskedSums:
             return Outcome(replies, failures, reported=reported)
         summed = {name: contributions[name] for names in usable for name in names}
         statistics = due_statistics(self.aggregation, self.run_state, summed)
-        step, shares = self._step(current, forms, usable, gathered.weights)
+        opened = {names: mean for names, one in usable.items() if (mean := self._mean(one))}
+        step, shares = self._step(current, forms, opened, gathered.weights)
         train_nodes = {client: self.key_blocks.train_nodes.get(client, 0) for client in summed}
         scaling, declared = self.aggregation.similarity_scale, self.phases.inbox.declared
         rows = contributed(summed, train_nodes, statistics, scaling, declared)
-        return Outcome(replies, failures, step, shares, reported, rows)
+        return Outcome(replies, failures, step, shares, reported, rows, opened)
 
     def _usable(self, current: Round, names: tuple[str, ...], opened: Opened, gathered: Gathered) -> bool:
         """Whether a sum is what its clients can come to; where it is not, they are named."""
@@ -257,10 +258,13 @@ class MaskedSums:
         return Reply(self.run_state.run, self.run_state.step, current.number, phase.name, EVERYBODY, content)
 
     def _step(
-        self, current: Round, forms: Mapping[str, TensorForm], sums: Sums, weights: Mapping[str, float]
+        self,
+        current: Round,
+        forms: Mapping[str, TensorForm],
+        means: Mapping[tuple[str, ...], Mapping[str, torch.Tensor]],
+        weights: Mapping[str, float],
     ) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
-        """One update from the sums, and the weights that single clients have in it."""
-        means = {names: mean for names, one in sums.items() if (mean := self._mean(one))}
+        """One update from the mean updates of sums, and the weights that single clients have in it."""
         if not means:
             return {}, {}
         named = {", ".join(names): mean for names, mean in means.items()}

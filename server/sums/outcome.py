@@ -33,6 +33,7 @@ class Outcome:
         weights: of those who contributed.
         reported: who reported scores, losses and counts of nodes: the clients, or one that stands for all.
         contributed: what contributors said of their work, by client: steps, normaliser, statistics.
+        opened: under masks, the mean updates that the server saw, by those who are in them.
     """
 
     replies: Mapping[str, Reply]
@@ -41,6 +42,7 @@ class Outcome:
     weights: Mapping[str, float] = field(default_factory=dict)
     reported: Mapping[str, Reply] = field(default_factory=dict)
     contributed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    opened: Mapping[tuple[str, ...], Mapping[str, Tensor]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

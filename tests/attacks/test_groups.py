@@ -6,7 +6,7 @@ Each attack is tried as it is repelled, and as a control with the defence taken 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +92,16 @@ class Federation:
 
     folder: Path
     names: tuple[str, ...] = tuple(f"site-{k:02d}" for k in range(12))
+    identities: dict[str, Identity] = field(default_factory=dict)
 
     def member(self, name: str) -> Member:
         roster = {one: self.identity(one).public for one in self.names}
         return Member(name, "run-1", self.folder / name / "secure", self.identity(name), roster, FIXED)
 
     def identity(self, name: str) -> Identity:
-        return Identity.at(self.folder / name / "keys")
+        if name not in self.identities:
+            self.identities[name] = Identity.at(self.folder / name / "keys")
+        return self.identities[name]
 
     def joined(self, sums: int) -> Block:
         asked = {name: PublicIdentity.from_json(self.member(name).keys(), name) for name in self.names}
@@ -164,7 +167,7 @@ def test_a_regression_of_group_sums_over_rounds(
     federation: Federation, stay: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each client's mean update follows from sums over redrawn groups by least squares, and not if they stay."""
-    generator, rounds = np.random.default_rng(5), 16
+    generator, rounds = np.random.default_rng(5), 10
     block = federation.joined(rounds)
     means = {name: generator.normal(size=UPDATE) for name in federation.names}
     groups = drawn(block)

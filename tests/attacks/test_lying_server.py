@@ -5,8 +5,10 @@ Each attack is tried twice: as it is repelled, and with masks that are not made 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +21,9 @@ from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import QuorumError
 from fedtag.common.secure.upload import Layout
-from fedtag.common.wire.records import Instruction, Reply
+from fedtag.common.wire.records import Content, Instruction, Reply
 from fedtag.server.strategies.secure import open_sum
+from fedtag.server.strategies.use import layout_of
 
 if TYPE_CHECKING:
     from tests.tiny import Answer, Tiny
@@ -38,6 +41,7 @@ KNOWN = 0.05
 
 Vector = np.ndarray
 Lie = Callable[[str, Instruction], Instruction]
+TrueUpdates = Callable[..., dict[str, Vector]]
 
 
 @dataclass(frozen=True)
@@ -61,14 +65,20 @@ def otherwise(told: Instruction, **values: object) -> Instruction:
     return replace(told, content=replace(told.content, values={**told.content.values, **values}))
 
 
-def true_updates(tiny: Tiny, clients: int, **settings: object) -> dict[str, Vector]:
+@pytest.fixture(scope="module")
+def true_updates(tiny: Tiny) -> TrueUpdates:
     """The clients' updates of round 1, flat in the order of names, from a run in clear with the same seed."""
-    run = tiny({**ONCE, **settings}, clients=clients)
-    sections = {reply.client: reply.content.section("update") for reply in run.replies("train")}
-    return {
-        client: torch.cat([update[name].double().flatten() for name in sorted(update)]).numpy()
-        for client, update in sections.items()
-    }
+
+    @cache
+    def found(clients: int, settings: tuple[tuple[str, object], ...]) -> dict[str, Vector]:
+        run = tiny({**ONCE, **dict(settings)}, clients=clients)
+        sections = {reply.client: reply.content.section("update") for reply in run.replies("train")}
+        return {
+            client: torch.cat([update[name].double().flatten() for name in sorted(update)]).numpy()
+            for client, update in sections.items()
+        }
+
+    return lambda clients, **settings: found(clients, tuple(sorted(settings.items())))
 
 
 def first_sum(tiny: Tiny, clients: int, lie: Lie, answer: Answer | None = None, **settings: object) -> Seen:
@@ -155,45 +165,54 @@ def foreign_tensors(client: str, told: Instruction) -> Instruction:
     ids=["another phase", "no time", "another layout"],
 )
 def test_others_are_asked_for_nothing(
-    tiny: Tiny, bound: bool, lie: Lie, answer: Answer | None, settings: dict[str, object]
+    tiny: Tiny,
+    true_updates: TrueUpdates,
+    bound: bool,
+    lie: Lie,
+    answer: Answer | None,
+    settings: dict[str, object],
 ) -> None:
     seen = first_sum(tiny, FOUR, lie, answer, **settings)
-    judge(bound, seen, [seen.error(VICTIM, true_updates(tiny, FOUR, **settings)[VICTIM])])
+    judge(bound, seen, [seen.error(VICTIM, true_updates(FOUR, **settings)[VICTIM])])
     if bound:
         assert "site-" in seen.said
 
 
 @pytest.mark.parametrize("setting", [("train.learning-rate", 1e-30), ("privacy.scale-bits", 20)])
 def test_others_run_with_other_settings(
-    tiny: Tiny, bound: bool, setting: tuple[str, object], monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny,
+    true_updates: TrueUpdates,
+    bound: bool,
+    setting: tuple[str, object],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def site_run(site: Site, config: RunConfig) -> SiteRun:
         changed = {} if site.name == VICTIM else dict([setting])
         return SiteRun(site, RunConfig.from_flat({**config.to_flat(), **changed}))
 
-    true = true_updates(tiny, FOUR)[VICTIM]
+    true = true_updates(FOUR)[VICTIM]
     with monkeypatch.context() as patch:
         patch.setattr("tests.tiny.SiteRun", site_run)
         seen = first_sum(tiny, FOUR, lambda client, told: told)
     judge(bound, seen, [seen.error(VICTIM, true)])
 
 
-def test_others_get_another_model(tiny: Tiny, bound: bool) -> None:
+def test_others_get_another_model(tiny: Tiny, true_updates: TrueUpdates, bound: bool) -> None:
     """They get one of zeros, of which nothing moves but the last bias: the victim's other coordinates stand alone."""
 
     def lie(client: str, told: Instruction) -> Instruction:
         zeros = {name: torch.zeros_like(value) for name, value in told.content.tensors.items()}
         return told if client == VICTIM else replace(told, content=replace(told.content, tensors=zeros))
 
-    seen, true = first_sum(tiny, FOUR, lie), true_updates(tiny, FOUR)[VICTIM]
+    seen, true = first_sum(tiny, FOUR, lie), true_updates(FOUR)[VICTIM]
     read = np.zeros(len(true)) if seen.total is None else seen.total[: len(true)] / seen.weights[VICTIM]
     exact = int((np.abs(read - true) < 1e-6).sum())
     assert exact == 0 if bound else exact > len(true) / 2
 
 
-def test_each_is_asked_for_its_own_coordinates(tiny: Tiny, bound: bool) -> None:
+def test_each_is_asked_for_its_own_coordinates(tiny: Tiny, true_updates: TrueUpdates, bound: bool) -> None:
     """Of ten sites each fills a tenth of one long vector, which the server then reads part by part."""
-    true = true_updates(tiny, TEN)
+    true = true_updates(TEN)
     order = {client: place for place, client in enumerate(sorted(true))}
 
     def lie(client: str, told: Instruction) -> Instruction:
@@ -211,7 +230,47 @@ def test_each_is_asked_for_its_own_coordinates(tiny: Tiny, bound: bool) -> None:
     judge(bound, seen, [seen.error(one, true[one], place * len(true[one])) for one, place in order.items()])
 
 
-def test_an_honest_sum_shows_no_update(tiny: Tiny) -> None:
+def test_an_honest_sum_shows_no_update(tiny: Tiny, true_updates: TrueUpdates) -> None:
     seen = first_sum(tiny, FOUR, lambda client, told: told)
     assert seen.total is not None
-    assert seen.error(VICTIM, true_updates(tiny, FOUR)[VICTIM]) > 1
+    assert seen.error(VICTIM, true_updates(FOUR)[VICTIM]) > 1
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["lost", "isolated"])
+def test_a_layout_leaves_names_out(
+    tiny: Tiny, bound: bool, alone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are told the same, so that masks cancel: a sum without a tensor, which never moves, or of that one alone."""
+
+    def shortened(*told: Any) -> Layout:
+        layout = layout_of(*told)
+        kept = {name: shape for name, shape in layout.update.items() if (name == min(layout.update)) == alone}
+        return replace(layout, update=kept)
+
+    monkeypatch.setattr("fedtag.server.sums.masked.layout_of", shortened)
+    run = tiny({**PINNED, **ONCE, "rounds": 2}, FOUR, rosters=True)
+    if bound:
+        assert run.summary is None
+        assert "the layout of site-0 lacks " in "; ".join(run.notes.texts)
+        return
+    told = [one.told.content.section("model") for one in run.crossed if one.told.round == 2]
+    before, after = next(model for model in told if model), Content(run.state).section("model")
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved == {name for name in before if (name == min(before)) == alone}
+
+
+def test_a_count_of_users_leaves_names_out(tiny: Tiny, bound: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody is said to have stays as it was for the rest of the run."""
+    searching = {"method": "da_dfgas", "da_dfgas.cells": 1, "aggregation.weights": "samples"}
+
+    def unasked(update: Mapping[str, Any], used: tuple[str, ...] = (), **rest: Any) -> Layout:
+        return Layout(update, used=used[:1], **rest)
+
+    monkeypatch.setattr("fedtag.server.sums.masked.Layout", unasked)
+    run = tiny({**PINNED, **ONCE, **searching, "rounds": 2}, FOUR, rosters=True)
+    if bound:
+        assert run.summary is None
+        assert re.search(r"the layout of site-\d lacks ", "; ".join(run.notes.texts))
+    else:
+        assert run.summary is not None
+        assert len(run.rounds.run_state.users or {}) == 1

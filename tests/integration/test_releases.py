@@ -168,11 +168,14 @@ def own_log() -> Iterator[None]:
 
 
 @pytest.fixture
-def bundled(tmp_path: Path, sites: list[Site], own_log: None) -> Callable[..., tuple[InProcessGrid, Context]]:
+def bundled(
+    tmp_path: Path, sites: list[Site], own_log: None, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[InProcessGrid, Context]]:
     """A grid and the context of a ServerApp whose bundle has other versions than were written."""
+    monkeypatch.setenv("FEDTAG_HOME", str(tmp_path))
 
     def made(**versions: Any) -> tuple[InProcessGrid, Context]:
-        settings = {**SETTINGS, "out": str(tmp_path / "run")}
+        settings = {**SETTINGS, "out": "run"}
         folder = write_app(tmp_path / "app", settings)
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
         config = project["tool"]["flwr"]["app"]["config"]
@@ -186,14 +189,14 @@ def bundled(tmp_path: Path, sites: list[Site], own_log: None) -> Callable[..., t
 
 def test_a_bundle_of_this_release_runs(tmp_path: Path, bundled: Callable[..., Any]) -> None:
     app(*bundled())
-    assert (tmp_path / "run" / "summary.json").is_file()
+    assert (tmp_path / "runs" / "run" / "summary.json").is_file()
 
 
 def test_a_bundle_of_another_release_runs_and_is_named(
     tmp_path: Path, bundled: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     app(*bundled(release="0.1.99"))
-    assert (tmp_path / "run" / "summary.json").is_file()
+    assert (tmp_path / "runs" / "run" / "summary.json").is_file()
     assert f"the app was written by fedtag 0.1.99, and this is {OWN}" in capsys.readouterr().err
 
 
@@ -203,7 +206,7 @@ def test_a_bundle_of_another_protocol_starts_nothing(tmp_path: Path, bundled: Ca
         match=rf"the app is of protocol {OTHER['protocol']} \(fedtag 0.9.0\).*its `fedtag bundle`",
     ):
         app(*bundled(**OTHER))
-    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "runs" / "run").exists()
 
 
 def test_a_site_refuses_before_it_reads_settings_or_data(caplog: pytest.LogCaptureFixture) -> None:

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from fedtag.client.run.simulated import simulate_sites
 from fedtag.client.run.site_run import SiteRun
 from fedtag.common.config import RunConfig
-from fedtag.common.config.run_config import SEPARATOR
+from fedtag.common.config.places import SEPARATOR
 from fedtag.common.errors import QuorumError
 from fedtag.deploy.cli import app
 from fedtag.deploy.federation.ports import free_ports

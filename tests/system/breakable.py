@@ -135,7 +135,11 @@ class Breakable:
         self.http_port, self.fleet_port, self.watch = free_ports(3)
         self.poll = poll
         self.environment = flower_environment(
-            {"OMP_NUM_THREADS": "1", "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": str(poll)}
+            {
+                "OMP_NUM_THREADS": "1",
+                "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": str(poll),
+                "FEDTAG_HOME": str(folder),
+            }
         )
         self.app = folder / "app"
         self.cache = cache or folder / "cache"
@@ -249,9 +253,7 @@ class Breakable:
         self.runs += 1
         changed = {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}
         running = Running(self.folder / "runs" / out)
-        flat = RunConfig.from_flat(
-            {**SMALL, "exchange.poll": self.poll, **changed, "out": str(running.out)}
-        ).to_flat()
+        flat = RunConfig.from_flat({**SMALL, "exchange.poll": self.poll, **changed, "out": out}).to_flat()
         control = self.control(f"control-{self.runs}")
 
         def follow() -> None:

@@ -31,7 +31,7 @@ from fedtag.common.models.parameters import Parameters, parameters_of
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.documents import documents
 from fedtag.common.models.supernet.logits import is_architecture
-from fedtag.common.models.supernet.network import parameter_count, used_names
+from fedtag.common.models.supernet.network import always_used, parameter_count, used_names
 from fedtag.common.models.supernet.stages import OWN, SHARED, SUPERNET, Stages
 from fedtag.common.models.supernet.supernet import Supernet
 from fedtag.common.secure.phases import USE
@@ -58,6 +58,11 @@ class DaDfgas(ClientMethod[DaDfgasConfig]):
 
     def handlers(self) -> Mapping[str, Handler]:
         return {**super().handlers(), USE: self.use}
+
+    def may_lack(self, name: str, context: Context) -> bool:
+        """In retraining, all but what every architecture uses, where clients have architectures of their own."""
+        retrains = context.phase == USE or not searches(context, context.round)
+        return context.settings.personal and retrains and not always_used(name)
 
     def model(self, data: SiteData, context: Context) -> Supernet:
         return first_supernet(context.config, data.graph.x.shape[1], data.graph.num_classes)

@@ -48,14 +48,15 @@ FEATURE = "feature"
 
 def language_model(data: SiteData, context: Context) -> LanguageModel:
     """The model that writes summaries at the site."""
-    summaries = context.config.summaries
-    return LanguageModel(summaries.model, str(data.device), batch_size=summaries.batch, cache=data.site.cache)
+    summaries, site = context.config.summaries, data.site
+    name = site.model(summaries.model)
+    return LanguageModel(name, str(data.device), batch_size=summaries.batch, cache=site.cache)
 
 
 def bank_encoder(data: SiteData, context: Context) -> Encoder:
     """The encoder of the site's texts."""
     text = context.config.text
-    return Encoder(text.encoder, str(data.device), text.dtype)
+    return Encoder(data.site.model(text.encoder), str(data.device), text.dtype)
 
 
 def summaries_join(config: DanceConfig) -> bool:

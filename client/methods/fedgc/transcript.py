@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -33,7 +33,7 @@ Scale = Callable[[int], float]
 
 
 def transcripts(seen: Sequence[Seen], sites: Sites, people: Population) -> Sequence[Transcript]:
-    """Attacks on class-wise gradients and on updates of self-training, of each site and summed over all."""
+    """Attacks on class-wise gradients and on updates of self-training, of each site or group and summed over all."""
     found: list[Transcript] = []
     view, weights = _View(seen, sites, people), sites[0][1].config.aggregation.weights
     for phase, name, terms, observed, scale in (
@@ -49,9 +49,11 @@ def transcripts(seen: Sequence[Seen], sites: Sites, people: Population) -> Seque
         exchanges = [one for one in seen if one.phase == phase and one.total]
         if exchanges:
             alone, together = view.attacked(exchanges, terms, observed, scale)
-            # Under masks nothing came of any one site.
-            if any(one.single for one in exchanges):
-                found.append(transcript(f"{name}, of each site", alone, people.graph.num_nodes))
+            # Under masks nothing came of any one site, and of groups only where the rule has any.
+            members = [len(names) for one in exchanges for names in one.parts]
+            if members:
+                whose = "site" if max(members) == 1 else "group"
+                found.append(transcript(f"{name}, of each {whose}", alone, people.graph.num_nodes))
             found.append(transcript(f"{name}, summed over sites", together, people.graph.num_nodes))
     return found
 
@@ -88,7 +90,7 @@ class _View:
         """What exchanges tell of training and test nodes, class by class, since labels are known.
 
         Returns:
-            by what each site sent, and by what that came to.
+            by what each site sent or each group came to, and by what all came to.
         """
         people = self.people
         asked = (people.members | people.non_members).cpu().numpy()
@@ -97,25 +99,30 @@ class _View:
         for label in range(people.graph.num_classes):
             for rows in parted(np.flatnonzero(asked & (people.labels == label))):
                 place = np.searchsorted(self.offsets, rows, side="right") - 1
-                groups = {one: Candidates(rows[place == one]) for one in np.unique(place).tolist()}
-                whole = Candidates(np.concatenate([group.rows for group in groups.values()]))
+                of_site = {one: rows[place == one] for one in np.unique(place).tolist()}
+                whole = Candidates(np.concatenate(list(of_site.values())))
+                parts: dict[tuple[str, ...], Candidates] = {}
                 for exchange in exchanges:
-                    own = {one: terms(exchange, one, self.mask(one, group)) for one, group in groups.items()}
-                    whole.add(torch.cat(list(own.values())).cpu(), observed(Content(exchange.total), label))
-                    for one, group in groups.items():
-                        name = self.sites[one][0].site.name
-                        if name in exchange.single:
-                            sent = observed(Content(exchange.single[name]), label)
-                            group.add(own[one].cpu(), sent * scale(exchange.sizes[name]))
-                alone += groups.values()
+                    own = {one: terms(exchange, one, self.mask(one, of_site[one])).cpu() for one in of_site}
+                    whole.add(torch.cat(list(own.values())), observed(Content(exchange.total), label))
+                    for names, sent in exchange.parts.items():
+                        inside = [one for one in of_site if self.sites[one][0].site.name in names]
+                        if not inside:
+                            continue
+                        if names not in parts:
+                            parts[names] = Candidates(np.concatenate([of_site[one] for one in inside]))
+                        size = sum(exchange.sizes.get(name, 1) for name in names)
+                        term = torch.cat([own[one] for one in inside])
+                        parts[names].add(term, observed(Content(sent), label) * scale(size))
+                alone += parts.values()
                 together.append(whole)
         return alone, together
 
-    def mask(self, place: int, group: Candidates) -> Bool[Tensor, " nodes"]:
+    def mask(self, place: int, rows: Int[np.ndarray, " candidates"]) -> Bool[Tensor, " nodes"]:
         """Where candidates of a site stand in its own graph."""
         data = self.sites[place][0]
         mask = torch.zeros(data.graph.num_nodes, dtype=torch.bool)
-        mask[group.rows - self.offsets[place]] = True
+        mask[rows - self.offsets[place]] = True
         return mask.to(data.device)
 
     def class_terms(self, exchange: Seen, place: int, chosen: Bool[Tensor, " nodes"]) -> Tensor:

@@ -41,6 +41,9 @@ class Mending(ClientPart):
             return self._generate(data, context)
         return self.method.respond(self._mended(data, context), context)
 
+    def may_lack(self, name: str, context: Context) -> bool:
+        return context.phase != GENERATE_PHASE and self.method.may_lack(name, context)
+
     def predict(
         self, released: ReleasedModel, data: SiteData, context: Context, evidence: bool = False
     ) -> Prediction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,10 @@ from fedtag.common.models.supernet.discretisation import discretised
 from fedtag.common.models.supernet.logits import is_architecture
 from fedtag.common.models.supernet.network import discrete_network, parameter_count, used_names
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
+from fedtag.server.methods.da_dfgas.method import METHOD as SERVER
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.method import TRAIN
+from fedtag.server.protocol.state import Agreement
 from fedtag.server.strategies.weights import parse_statistics
 from tests.exchanges import context_of
 
@@ -88,6 +93,19 @@ def test_retraining_takes_the_clients_own_architecture_and_what_it_uses(open_sit
     # With one architecture for all it is that of the global logits.
     shared = ask(open_site(**{"da_dfgas.personal": False}), 3, model).content
     assert shared.section("update").keys() == used_names(discretised(model, 0.1))
+
+
+@pytest.mark.parametrize("personal", [True, False])
+def test_both_sides_say_the_same_of_what_a_client_may_lack(open_site: Open, personal: bool) -> None:
+    site = open_site(**{"da_dfgas.personal": personal})
+    server = ServerContext(site.config)
+    begun = SERVER.begin(Agreement(("a", "b", "c"), 8, "features"), server)
+    for number, used in ((1, list(initial(site))), (3, "own" if personal else list(initial(site)))):
+        state = replace(begun, values={**begun.values, "used": used})
+        forms = SERVER.expected(state, TRAIN, server)
+        optional = {name.removeprefix("update/"): form.optional for name, form in forms.items()}
+        assert optional == {name: METHOD.may_lack(name, context_of(site, number)) for name in optional}
+        assert any(optional.values()) == (personal and number == 3)
 
 
 def test_an_own_architecture_has_to_convince(open_site: Open) -> None:

@@ -379,6 +379,16 @@ REQUESTS: dict[str, tuple[Callable[[dict[str, Any]], Any], type[Exception], str]
         ProtocolError,
         "the layout of site-0 has w2, which its update does not have",
     ),
+    "a layout without a tensor that the site has": (
+        lambda told: {**told, "layout": Layout({"w": SHAPES["w"]}).as_json()},
+        ProtocolError,
+        "the layout of site-0 lacks b: the server needs the same fedtag",
+    ),
+    "a tensor that only some are said to have": (
+        lambda told: {**told, "layout": Layout(SHAPES, used=("w",)).as_json()},
+        ProtocolError,
+        "the layout of site-0 has w as what only some sites have",
+    ),
     "another shape": (
         lambda told: {**told, "layout": Layout({**SHAPES, "w": (4,)}).as_json()},
         WireError,

@@ -55,14 +55,14 @@ def test_the_command_writes_the_settings_that_were_given(tmp_path: Path) -> None
     file = tmp_path / "settings.toml"
     file.write_text("rounds = 7\n[train]\nepochs = 2\n", encoding="utf-8")
     arguments = ["--method", "fedavg", "--clients", "3", "--config", str(file), "--set", "train.prox-mu=1"]
-    result = CliRunner().invoke(app, ["bundle", str(tmp_path / "app"), *arguments, "--out", "/srv/run"])
+    result = CliRunner().invoke(app, ["bundle", str(tmp_path / "app"), *arguments, "--out", "run"])
     assert result.exit_code == 0, result.stderr
     assert f"flwr run {tmp_path / 'app'}" in result.stdout.replace("\n", "")
     given = {
         "method": "fedavg",
         "clients": 3,
         "rounds": 7,
-        "out": "/srv/run",
+        "out": "run",
         "train.epochs": 2,
         "train.prox-mu": 1.0,
     }
@@ -78,6 +78,17 @@ def test_the_command_writes_the_settings_that_were_given(tmp_path: Path) -> None
         (["--set", "train.epoch=3"], "did you mean 'train.epochs'?"),
         (["--method", "nothing"], "method = 'nothing': no method is called so"),
         (["--set", "resume=true"], "resume is set by the command"),
+        (
+            ["--out", "/srv/run"],
+            "out = /srv/run is a place on this machine, and settings go to every institution",
+        ),
+        (
+            ["--set", "text.encoder=/srv/e5"],
+            "let each site's --node-config say under `models` where that lies",
+        ),
+        (["--set", "text.encoder=~/e5"], "text.encoder = ~/e5 is a place on this machine"),
+        (["--set", "summaries.model=/srv/lm"], "summaries.model = /srv/lm is a place on this machine"),
+        (["--data", "site-a;/srv/graph"], "leave it out, since sites name their data in --node-config"),
     ],
 )
 def test_wrong_settings_write_nothing(tmp_path: Path, arguments: list[str], sentence: str) -> None:
