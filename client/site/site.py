@@ -22,6 +22,7 @@ class Site:
         device: auto, cpu, cuda, cuda:0, ...
         roster: file with the keys of all sites, as their operators exchanged them; with one, the site's updates
             leave it under masks only, and it trusts no key or list of survivors that the server tells.
+        policy: file with what the institution allows; None allows whatever the settings of a run say.
         seed: of a simulated site, by which groups under masks are drawn again the same; None where they must be drawn
             as nobody can know.
     """
@@ -32,6 +33,7 @@ class Site:
     cache: Path
     device: str = "auto"
     roster: Path | None = None
+    policy: Path | None = None
     seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -85,7 +87,7 @@ def check_name(name: str) -> None:
 
 def site_from_node_config(node: Mapping[str, object], device: str) -> Site:
     """The site that a SuperNode's --node-config describes: data, and optionally name, workspace, cache,
-    device, roster.
+    device, roster, policy.
 
     Raises:
         ConfigError: without data, or if data is not a folder.
@@ -105,4 +107,5 @@ def site_from_node_config(node: Mapping[str, object], device: str) -> Site:
         cache=Path(str(node.get("cache", workspace / "cache"))).expanduser(),
         device=str(node.get("device", device)),
         roster=Path(str(node["roster"])).expanduser() if "roster" in node else None,
+        policy=Path(str(node["policy"])).expanduser() if "policy" in node else None,
     )
