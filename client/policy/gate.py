@@ -11,8 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import NoReturn
 
-from filelock import FileLock
-
 from fedtag.client.policy.checks import (
     Broken,
     broken_by_cost,
@@ -24,7 +22,7 @@ from fedtag.client.policy.checks import (
 from fedtag.client.policy.leaving import Leaving, leaving
 from fedtag.client.policy.requests import Requests, request_of
 from fedtag.client.policy.rules import Policy, read_policy
-from fedtag.client.policy.spending import Spent, cost_of, noise_cost, spent_by_run, write_spent
+from fedtag.client.policy.spending import Spent, cost_of, locked, noise_cost, spent_by_run, write_spent
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ApprovalError, PolicyError
@@ -98,14 +96,13 @@ class Gate:
     def _approved(self, policy: Policy, place: Path, run: str) -> None:
         request = request_of(run, self.config, self._leaving, self.site)
         requests = Requests(place)
-        with FileLock(place / ".lock"):
-            if requests.is_approved(request, policy.approval == "every"):
-                return
-            other = requests.wait(request)
+        if requests.is_approved(request, policy.approval == "every"):
+            return
+        other = requests.wait(request)
         if other is not None:
             why = "this run asked for something else before: a run keeps what it asks for, start a new one"
             refuse(self.site, run, Broken("approval", why))
-        LOGGER.warning("run %s waits for approval: fedtag site preview %s, then fedtag site approve %s", run, run, run)
+        LOGGER.warning("run %s waits: read fedtag site preview %s, then fedtag site approve %s", run, run, run)
         raise ApprovalError(f"waiting for approval at the site: fedtag site approve {run}")
 
 
@@ -115,7 +112,7 @@ def kept(place: Path | None) -> Iterator[dict[str, Spent]]:
     if place is None:
         yield {}
         return
-    with FileLock(place / ".lock"):
+    with locked(place):
         spent = spent_by_run(place)
         yield spent
         write_spent(place, spent)

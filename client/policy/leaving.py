@@ -53,7 +53,7 @@ def _leaving(config: RunConfig) -> Iterator[Leaving]:
     for name, record in declared_records(config).items():
         if not record.leaves or name in HARMLESS or (name in base and name not in expected):
             continue
-        if record.form == "letter":
+        if record.form == "letter" or record.protected == "encrypted":
             yield Leaving(record, "sealed, to other sites")
         elif masked and record.summed and (name != "scores" or hidden):
             yield Leaving(record, "in sums")

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fedtag.client.policy.leaving import Leaving
+from fedtag.client.policy.rules import Policy
+from fedtag.client.policy.spending import locked
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import check_run
 from fedtag.client.site.whole_file import write_whole
@@ -108,14 +110,15 @@ class Requests:
         Raises:
             RunError: too many wait already.
         """
-        waiting = {one.run: one for one in self._waiting()}
-        if request.run in waiting:
-            before = waiting[request.run]
-            return before if before.digest != request.digest else None
-        if len(waiting) >= MOST_WAITING:
-            raise RunError(f"{len(waiting)} runs wait for approval already: approve or delete some in {self._place}")
-        write_whole(self._file(request.run), json.dumps(asdict(request), indent=1).encode())
-        return None
+        with locked(self.folder):
+            waiting = {one.run: one for one in self._waiting()}
+            if request.run in waiting:
+                before = waiting[request.run]
+                return before if before.digest != request.digest else None
+            if len(waiting) >= MOST_WAITING:
+                raise RunError(f"{len(waiting)} runs wait for approval: approve or delete some in {self._place}")
+            write_whole(self._file(request.run), json.dumps(asdict(request), indent=1).encode())
+            return None
 
     def approve(self, run: str) -> Request:
         """Approve the run that waits under this identifier; what it asked for is what is approved.
@@ -123,12 +126,13 @@ class Requests:
         Raises:
             ConfigError: none does.
         """
-        request = self.find(run)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        entry = {"run": run, "digest": request.digest, "approved": now}
-        write_whole(self.folder / APPROVED, json.dumps([*self._approved(), entry], indent=1).encode())
-        self._file(run).unlink(missing_ok=True)
-        return request
+        with locked(self.folder):
+            request = self.find(run)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            entry = {"run": run, "digest": request.digest, "approved": now}
+            write_whole(self.folder / APPROVED, json.dumps([*self._approved(), entry], indent=1).encode())
+            self._file(run).unlink(missing_ok=True)
+            return request
 
     @property
     def _place(self) -> Path:
@@ -158,3 +162,14 @@ def _read(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except ValueError as error:
         raise RunError(f"{path} is damaged ({error}): delete it") from error
+
+
+def kept_requests(policy: Policy) -> Requests:
+    """The requests in the folder of a policy.
+
+    Raises:
+        ConfigError: the policy asks for no approval.
+    """
+    if policy.place is None or policy.approval == "off":
+        raise ConfigError(f"policy {policy.path}: no run waits where nobody approves any: set approval and folder")
+    return Requests(policy.place)
