@@ -49,7 +49,9 @@ def broken_by_run(policy: Policy, config: RunConfig, leaves: Sequence[Leaving]) 
         if policy.parts is not None and part not in policy.parts:
             yield Broken("parts", f"part {part} is not among {_listed(policy.parts)}")
     if policy.participants is not None and config.clients < policy.participants:
-        yield Broken("participants", f"clients = {config.clients}, at least {policy.participants} must take part")
+        yield Broken(
+            "participants", f"clients = {config.clients}, at least {policy.participants} must take part"
+        )
     flat = config.to_flat()
     for key, bound in policy.settings.items():
         if key in flat and (rule := _outside(flat[key], bound)):
@@ -57,7 +59,8 @@ def broken_by_run(policy: Policy, config: RunConfig, leaves: Sequence[Leaving]) 
     for one in leaves:
         if policy.records is not None and one.kind not in policy.records:
             yield Broken(
-                "records", f"{one.record.name} would leave {one.how}, and '{one.kind}' is not among what may leave"
+                "records",
+                f"{one.record.name} would leave {one.how}, and '{one.kind}' is not among what may leave",
             )
 
 
@@ -75,7 +78,9 @@ def broken_by_cost(policy: Policy, planned: float, spent: Mapping[str, Spent], r
     total, budget = sum(spent.values(), Spent()), policy.budget
     if budget.epsilon is not None:
         if planned == math.inf:
-            yield Broken("budget.epsilon", "this run adds no noise that bounds what it tells: set privacy.dp.mode")
+            yield Broken(
+                "budget.epsilon", "this run adds no noise that bounds what it tells: set privacy.dp.mode"
+            )
         elif Spent(noise=others + max(planned, own.noise)).epsilon(budget.delta) > budget.epsilon:
             yield Broken("budget.epsilon", "what is left of the budget is less than all of this run costs")
     if run in spent:
@@ -105,10 +110,14 @@ def broken_by_sum(policy: Policy, asked: Content, name: str) -> Iterator[Broken]
         return
     for members in _members(asked.values, name):
         if len(members) < policy.participants:
-            yield Broken("participants", f"a sum over {len(members)}, at least {policy.participants} must be in it")
+            yield Broken(
+                "participants", f"a sum over {len(members)}, at least {policy.participants} must be in it"
+            )
 
 
-def broken_by_reply(policy: Policy, content: Content, this: Spent, run: Spent, all_runs: Spent) -> Iterator[Broken]:
+def broken_by_reply(
+    policy: Policy, content: Content, this: Spent, run: Spent, all_runs: Spent
+) -> Iterator[Broken]:
     """Rules that are broken if a reply leaves.
 
     Args:
@@ -123,15 +132,20 @@ def broken_by_reply(policy: Policy, content: Content, this: Spent, run: Spent, a
         yield Broken("records", f"'{more[0]}' is not among what may leave")
     limits, budget, after = policy.limits, policy.budget, all_runs + this
     if limits.exchange_mb is not None and this.size > limits.exchange_mb * MIB:
-        yield Broken("limits.exchange-mb", f"a reply of {this.size / MIB:.3g} MiB is larger than {limits.exchange_mb:g}")
+        yield Broken(
+            "limits.exchange-mb",
+            f"a reply of {this.size / MIB:.3g} MiB is larger than {limits.exchange_mb:g}",
+        )
     if limits.run_mb is not None and run.size + this.size > limits.run_mb * MIB:
-        yield Broken("limits.run-mb", f"with this reply more than {limits.run_mb:g} MiB of the run would have left")
+        yield Broken(
+            "limits.run-mb", f"with this reply more than {limits.run_mb:g} MiB of the run would have left"
+        )
     if budget.mb is not None and after.size > budget.mb * MIB:
-        yield Broken("budget.mb", "the budget of all runs is spent")
+        yield Broken("budget.mb", "all of the budget is spent")
     if budget.updates is not None and this.updates and after.updates > budget.updates:
-        yield Broken("budget.updates", "the budget of all runs is spent")
+        yield Broken("budget.updates", "all of the budget is spent")
     if budget.epsilon is not None and this.noise and after.epsilon(budget.delta) > budget.epsilon:
-        yield Broken("budget.epsilon", "the budget of all runs is spent")
+        yield Broken("budget.epsilon", "all of the budget is spent")
 
 
 def _members(values: Mapping[str, Any], name: str) -> Iterator[Sequence[Any]]:

@@ -19,7 +19,11 @@ def checked_names(
 ) -> None:
     """Raise ValueError where a rule names what is not installed here."""
     own = (*METHODS.usable().values(), *PARTS.usable().values())
-    sent = {record.name for record in (*BASE_RECORDS, *(one for spec in own for one in spec.records)) if record.leaves}
+    sent = {
+        record.name
+        for record in (*BASE_RECORDS, *(one for spec in own for one in spec.records))
+        if record.leaves
+    }
     for what, names, known in (
         ("method", methods, METHODS.usable()),
         ("part", parts, PARTS.usable()),

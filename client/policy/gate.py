@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -102,7 +101,9 @@ class Gate:
         if other is not None:
             why = "this run asked for something else before: a run keeps what it asks for, start a new one"
             refuse(self.site, run, Broken("approval", why))
-        LOGGER.warning("run %s waits: read fedtag site preview %s, then fedtag site approve %s", run, run, run)
+        LOGGER.warning(
+            "run %s waits: read fedtag site preview %s, then fedtag site approve %s", run, run, run
+        )
         raise ApprovalError(f"waiting for approval at the site: fedtag site approve {run}")
 
 
@@ -120,7 +121,9 @@ def kept(place: Path | None) -> Iterator[dict[str, Spent]]:
 
 def refuse(site: Site, run: str, broken: Broken) -> NoReturn:
     """Refuse what breaks a rule, whose name the server is told."""
-    raise PolicyError(f"rule '{broken.rule}' of the policy of {site.name} refuses run {run[:64]}: {broken.why}")
+    raise PolicyError(
+        f"rule '{broken.rule}' of the policy of {site.name} refuses run {run[:64]}: {broken.why}"
+    )
 
 
 def counted(site: Site, run: str, cost: Spent) -> None:

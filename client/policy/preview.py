@@ -57,7 +57,10 @@ def parameters(config: RunConfig, data: Path) -> int | None:
     """
     if not config.spec.traits.backbone:
         return None
-    features, own = data / "features.npy", next((data / name for name in META_FILES if (data / name).is_file()), None)
+    features, own = (
+        data / "features.npy",
+        next((data / name for name in META_FILES if (data / name).is_file()), None),
+    )
     if own is None or not (features.is_file() or config.text.encoder == "bundled"):
         return None
     try:
@@ -66,7 +69,9 @@ def parameters(config: RunConfig, data: Path) -> int | None:
         if meta is None:
             return None
         with torch.device("meta"):
-            model = backbone(config.model, dimension, len(meta.classes), config.tables.get(config.model.backbone))
+            model = backbone(
+                config.model, dimension, len(meta.classes), config.tables.get(config.model.backbone)
+            )
         return sum(value.numel() for value in model.state_dict().values())
     except (FedtagError, OSError, ValueError, IndexError, NotImplementedError):
         return None
@@ -110,8 +115,8 @@ def _cost(config: RunConfig, policy: Policy, run: str) -> Iterator[str]:
         yield "the run adds no noise to updates (privacy.dp.mode): no ε bounds what it tells"
     else:
         yield (
-            f"ε = {Spent(noise=planned).epsilon(budget.delta):.3g} at δ = {budget.delta:g} for {config.rounds} sums with "
-            f"noise {config.privacy.dp.noise:g}, one a round; a method or part that asks for more pays for each"
+            f"ε = {Spent(noise=planned).epsilon(budget.delta):.3g} at δ = {budget.delta:g} for {config.rounds} sums "
+            f"with noise {config.privacy.dp.noise:g}, one a round; a method or part that asks for more pays for each"
         )
     if budget.epsilon is None:
         yield "the policy has no budget.epsilon"

@@ -116,7 +116,9 @@ class Requests:
                 before = waiting[request.run]
                 return before if before.digest != request.digest else None
             if len(waiting) >= MOST_WAITING:
-                raise RunError(f"{len(waiting)} runs wait for approval: approve or delete some in {self._place}")
+                raise RunError(
+                    f"{len(waiting)} runs wait for approval: approve or delete some in {self._place}"
+                )
             write_whole(self._file(request.run), json.dumps(asdict(request), indent=1).encode())
             return None
 
@@ -171,5 +173,7 @@ def kept_requests(policy: Policy) -> Requests:
         ConfigError: the policy asks for no approval.
     """
     if policy.place is None or policy.approval == "off":
-        raise ConfigError(f"policy {policy.path}: no run waits where nobody approves any: set approval and folder")
+        raise ConfigError(
+            f"policy {policy.path}: no run waits where nobody approves any: set approval and folder"
+        )
     return Requests(policy.place)

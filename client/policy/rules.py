@@ -65,7 +65,9 @@ class Hours(Section):
         try:
             ZoneInfo(value)
         except (OSError, ValueError):
-            raise ValueError("is no time zone that this machine knows: write one such as Europe/Berlin or UTC") from None
+            raise ValueError(
+                "is no time zone that this machine knows: write one such as Europe/Berlin or UTC"
+            ) from None
         return value
 
     @field_validator("spans")
@@ -74,7 +76,9 @@ class Hours(Section):
         for span in value:
             begin, end = span_of(span)
             if begin == end:
-                raise ValueError(f"holds '{span}', which is no time or all of it: leave hours out for all day")
+                raise ValueError(
+                    f"holds '{span}', which is no time or all of it: leave hours out for all day"
+                )
         return value
 
 
@@ -141,7 +145,9 @@ def read_policy(path: Path) -> Policy:
     try:
         policy = Policy.model_validate({**content, "path": path})
     except ValidationError as error:
-        raise ConfigError("\n".join(f"policy {path}: {fault(one, Policy)}" for one in error.errors())) from None
+        raise ConfigError(
+            "\n".join(f"policy {path}: {fault(one, Policy)}" for one in error.errors())
+        ) from None
     if policy.place is not None and not policy.place.is_dir():
         # Made anew, it would be a budget of which nothing is spent.
         raise ConfigError(

@@ -115,4 +115,6 @@ def spent_by_run(folder: Path) -> dict[str, Spent]:
 
 def write_spent(folder: Path, spent: Mapping[str, Spent]) -> None:
     """Write what left; the disk has it when this returns."""
-    write_whole(folder / FILE, json.dumps({run: asdict(one) for run, one in spent.items()}, indent=1).encode())
+    write_whole(
+        folder / FILE, json.dumps({run: asdict(one) for run, one in spent.items()}, indent=1).encode()
+    )

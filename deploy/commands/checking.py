@@ -33,8 +33,8 @@ def doctor(
 ) -> None:
     """Say what this machine has: Python, PyTorch, devices, models, Flower, ports, disk.
 
-    Reads the bundled model files to verify them, and the policy; writes nothing. The exit code is 1 if something essential
-    is missing.
+    Reads the bundled model files to verify them, and the policy; writes nothing. The exit code is 1 if something
+    essential is missing.
 
     Example: `fedtag doctor`
     """

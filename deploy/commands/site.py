@@ -16,7 +16,8 @@ Rules = Annotated[
 def preview(
     policy: Rules,
     run: Annotated[
-        str | None, typer.Argument(help="A run that waits. [default: lists those that do]", show_default=False)
+        str | None,
+        typer.Argument(help="A run that waits. [default: lists those that do]", show_default=False),
     ] = None,
     debug: Debug = False,
 ) -> None:

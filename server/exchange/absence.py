@@ -64,7 +64,11 @@ class Absence:
             beat: called before the pause.
         """
         pause = min(LONGEST_PAUSE, 100 * self.config.poll)
-        if self.begun or not self.pending or time.monotonic() - self.start + pause > self.config.start_timeout:
+        if (
+            self.begun
+            or not self.pending
+            or time.monotonic() - self.start + pause > self.config.start_timeout
+        ):
             return False
         beat()
         time.sleep(pause)
