@@ -18,12 +18,10 @@ def checked_names(
     methods: Collection[str] | None, parts: Collection[str] | None, records: Collection[str] | None
 ) -> None:
     """Raise ValueError where a rule names what is not installed here."""
-    own = (*METHODS.usable().values(), *PARTS.usable().values())
-    sent = {
-        record.name
-        for record in (*BASE_RECORDS, *(one for spec in own for one in spec.records))
-        if record.leaves
-    }
+    declared = [*BASE_RECORDS]
+    declared += [record for method in METHODS.usable().values() for record in method.records]
+    declared += [record for part in PARTS.usable().values() for record in part.records]
+    sent = {record.name for record in declared if record.leaves}
     for what, names, known in (
         ("method", methods, METHODS.usable()),
         ("part", parts, PARTS.usable()),
@@ -56,6 +54,12 @@ def checked_settings(bounds: Mapping[str, Any]) -> None:
                 )
 
 
+_FORMS = {
+    "tuple_type": "must be a list",
+    "model_type": "must be a table",
+    "mapping_type": "must be a table",
+    "dict_type": "must be a table",
+}
 _KINDS = {bool: "true or false", str: "a text"}
 
 
@@ -65,7 +69,7 @@ def fault(error: Any, model: type[BaseModel]) -> str:
     key = ".".join(place)
     if error["type"] == "extra_forbidden":
         return f"unknown key '{key}': {nearest(place[-1], _keys(model, place[:-1]))}"
-    reason = error["msg"].removeprefix("Value error, ")
+    reason = _FORMS.get(error["type"], error["msg"].removeprefix("Value error, "))
     if not place:
         return reason
     if error["type"] == "value_error":

@@ -34,8 +34,9 @@ class Request:
         digest: SHA-256 of settings and records.
         settings: that decide results, by dotted key.
         records: each kind that may leave, how, and what it reveals.
-        site: its name, for words.
+        site: its name.
         data: its folder.
+        workspace: of the site.
         came: when, in ISO 8601.
     """
 
@@ -45,6 +46,7 @@ class Request:
     records: tuple[tuple[str, str, str], ...]
     site: str
     data: str
+    workspace: str
     came: str
 
     @property
@@ -64,7 +66,7 @@ def request_of(run: str, config: RunConfig, leaves: tuple[Leaving, ...], site: S
     records = tuple((one.record.name, one.how, one.record.reveals) for one in leaves)
     digest = hashlib.sha256(json.dumps([settings, records], sort_keys=True).encode()).hexdigest()
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Request(run, digest, settings, records, site.name, str(site.folder), now)
+    return Request(run, digest, settings, records, site.name, str(site.folder), str(site.workspace), now)
 
 
 class Requests:

@@ -64,7 +64,7 @@ class Hours(Section):
     def _known(cls, value: str) -> str:
         try:
             ZoneInfo(value)
-        except (OSError, ValueError):
+        except (KeyError, OSError, ValueError):
             raise ValueError(
                 "is no time zone that this machine knows: write one such as Europe/Berlin or UTC"
             ) from None

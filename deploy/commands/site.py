@@ -66,9 +66,9 @@ def check(
     policy: Annotated[Path, typer.Argument(metavar="POLICY", help="The file.", show_default=False)],
     debug: Debug = False,
 ) -> None:
-    """Check a policy, offline: every unknown key, name and bound at once.
+    """Check a policy, offline: keys, names and bounds that mean nothing, and whether its folder is there.
 
-    Reads the file, and whether its folder is there; writes nothing. The exit code is 2 if anything is wrong.
+    Reads the file and writes nothing. The exit code is 2 if anything is wrong.
 
     Example: `fedtag site check /etc/fedtag/policy.toml`
     """
