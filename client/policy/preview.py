@@ -83,9 +83,9 @@ def _what(config: RunConfig) -> Iterator[str]:
         f"Method {config.method}{parts} on backbone {config.model.backbone}: {config.rounds} rounds, {config.clients} "
         "clients as the server says"
     )
-    defaults = run_defaults(config.specs)
-    changed = [f"{key} = {value}" for key, value in config.decisive().items() if value != defaults[key]]
-    yield f"Settings that are not the defaults: {', '.join(changed) or 'none'}"
+    usual = {**run_defaults(config.specs), **RunConfig.from_flat({"method": config.method}).decisive()}
+    changed = [f"{key} = {value}" for key, value in config.decisive().items() if value != usual[key]]
+    yield f"Settings that are not the method's own: {', '.join(changed) or 'none'}"
 
 
 def _records(request: Request) -> Iterator[str]:

@@ -76,7 +76,7 @@ def test_the_walk_through_happens_as_it_is_told(tiny: Tiny, tmp_path: Path) -> N
     said = re.sub(r"\b[0-9a-f]{32}\b", "RUN", shown[0])
     for pattern, name in (
         (r"(?<=since )\S+", "TIME"),
-        (r"(?<=defaults: ).+", "SETTINGS"),
+        (r"(?<=own: ).+", "SETTINGS"),
         (r"(?<=digest )\w+", "DIGEST"),
     ):
         said = re.sub(pattern, name, said)

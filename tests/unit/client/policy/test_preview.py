@@ -78,3 +78,14 @@ def test_what_a_run_costs_stands_beside_what_was_spent(folder: Path, tmp_path: P
     assert "rule 'budget.epsilon' refuses it: this run adds no noise" in told(
         asked(folder), tmp_path, budget={"epsilon": 4}
     )
+
+
+def test_only_what_is_not_usual_for_the_method_is_listed(folder: Path, tmp_path: Path) -> None:
+    shown = told(asked(folder, **{"train.epochs": 7, "privacy.secure-aggregation": True}), tmp_path)
+    (line,) = [line for line in shown.splitlines() if line.startswith("Settings that are not")]
+    assert line.split(": ")[1].split(", ") == [
+        "rounds = 10",
+        "train.epochs = 7",
+        "aggregation.weights = uniform",
+        "privacy.secure-aggregation = True",
+    ]
