@@ -6,6 +6,7 @@ of most sites here cannot be read: whoever looks at them fails with another erro
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -346,6 +347,24 @@ def test_nothing_leaves_without_a_record_of_it(
         site.respond(instruct(2))
     (kept / FILE).unlink()
     assert site.respond(instruct(2)).round == 2
+
+
+def test_a_reply_does_not_leave_before_the_disk_has_what_it_costs(
+    opened: Callable[..., SiteRun], readable: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, free = opened(readable, 'folder = "kept"\nbudget.updates = 9'), opened(readable, None, work="free")
+    site.respond(instruct())
+    free.respond(instruct())
+    before = spent_by_run(kept)
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(RunError, match="site site: no space is left"):
+        site.respond(instruct(2))
+    assert spent_by_run(kept) == before
+    assert free.respond(instruct(2)).round == 2
 
 
 def test_a_stricter_file_holds_from_the_next_message_on(
