@@ -69,7 +69,8 @@ def opened(tmp_path: Path) -> Callable[..., SiteRun]:
         folder: Path, rules: str | None, name: str = "site", work: str = "work", **settings: Any
     ) -> SiteRun:
         policy = tmp_path / "policy.toml"
-        policy.write_text(rules or "", encoding="utf-8")
+        if rules is not None:
+            policy.write_text(rules, encoding="utf-8")
         flat = {**FLAT, **settings}
         site = Site(name, folder, tmp_path / work, tmp_path / "cache", "cpu", None, policy if rules else None)
         return SiteRun(site, RunConfig.from_flat(without_foreign(flat)))
