@@ -60,6 +60,10 @@ class VersionError(WireError):
     """Two sides have releases of different protocols; its text names versions only."""
 
 
+class BundleError(WireError):
+    """A run's bundle holds more than settings; its text names what the sender put there."""
+
+
 class QuorumError(FedtagError):
     """Too few clients answered, even after the retries."""
 

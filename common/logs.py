@@ -75,6 +75,10 @@ class Event(StrEnum):
     WORKER_ENDS = "worker ends"
     WORKER_REFUSED = "worker refused a connection"
     WORKER_FAILED = "worker did not start"
+    TASKS_AWAITED = "no tasks can be had yet"
+    PROCESS_LOST = "process lost"
+    PROCESS_RESTARTED = "process restarted"
+    OTHER_FLOWER = "another release of Flower"
 
 
 def _counted(value: object) -> int | None:

@@ -22,6 +22,7 @@ from fedtag.deploy.commands.listing import methods
 from fedtag.deploy.commands.pinning import identity
 from fedtag.deploy.commands.predicting import predict
 from fedtag.deploy.commands.running import demo, simulate, up
+from fedtag.deploy.commands.serving import serve
 from fedtag.deploy.commands.site import site
 from fedtag.deploy.commands.training import train_on
 from fedtag.deploy.commands.watching import status
@@ -34,7 +35,10 @@ PANELS = {
     "For institutions": (validate, identity, predict, export),
     "For auditors": (audit, privacy_audit),
 }
-GROUPS: Mapping[str, tuple[str, typer.Typer]] = {"site": ("For institutions", site)}
+GROUPS: Mapping[str, tuple[str, typer.Typer]] = {
+    "serve": ("For coordinators", serve),
+    "site": ("For institutions", site),
+}
 """Of commands, with the panel in which each stands."""
 NAMES: Mapping[Callable[..., None], str] = {list_settings: "settings"}
 """Of commands that are not called as their functions are."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 from fedtag.deploy.certificates.folder import CertificateFolder, Issued
 from fedtag.deploy.certificates.server_names import LOOPBACK_NAMES, dialled
-from fedtag.deploy.federation.transport import superlink_options, supernode_options
 
 INSTALLED = "/etc/fedtag"
 KEPT = "/var/lib/fedtag"
@@ -25,7 +23,7 @@ def next_steps(made: Issued, renewed: bool) -> str:
     parts = [_summary(made), _hand_over(folder.server, f"the server {server}")]
     if renewed:
         parts.append(
-            "# the server: restart flower-superlink, which reads its certificate once; running SuperNodes return by "
+            "# the server: restart fedtag serve link, which reads its certificate once; running SuperNodes return by "
             "themselves\nsystemctl restart fedtag-superlink"
         )
     else:
@@ -64,11 +62,10 @@ def _hand_over(source: object, to: str) -> str:
 
 
 def _server() -> str:
-    options = shlex.join(superlink_options(Path(INSTALLED)))
     return (
         f"{QUIET}\n"
-        f"flower-superlink --host 127.0.0.1 --port {CONTROL_PORT} --fleet-api-address 0.0.0.0:{FLEET_PORT} "
-        f"{options} --database {KEPT}/superlink.db\n"
+        f"fedtag serve link --keys {INSTALLED} --port {CONTROL_PORT} --fleet 0.0.0.0:{FLEET_PORT} "
+        f"--database {KEPT}/superlink.db\n"
         f"# in ~/.flwr/config.toml on the server:\n{connection_settings()}"
     )
 
@@ -78,14 +75,13 @@ def _registration(names: tuple[str, ...]) -> str:
         shlex.join(["flwr", "supernode", "register", f"{INSTALLED}/institutions/{name}.pub", CONNECTION])
         for name in names
     ]
-    return "\n".join(["# on the server, while flower-superlink runs: who may take part", *lines])
+    return "\n".join(["# on the server, while fedtag serve link runs: who may take part", *lines])
 
 
 def _institution(folder: CertificateFolder, name: str, server: str) -> str:
-    options = shlex.join(supernode_options(Path(INSTALLED)))
     return (
         f"{_hand_over(folder.institution(name), name)}\n"
         f"# {NODE} there says whose node it is and where its data are; correct the folders:\n"
-        f"{node_settings(name)}\n{QUIET}\n"
-        f"flower-supernode --superlink {dialled(server, FLEET_PORT)} {options} --node-config {NODE}"
+        f"{node_settings(name)}\n"
+        f"fedtag serve site --superlink {dialled(server, FLEET_PORT)} --keys {INSTALLED} --config {NODE}"
     )

@@ -52,6 +52,12 @@ def up(
         bool,
         typer.Option("--tls", help="Encrypt, and let in registered nodes only.", rich_help_panel=RUN),
     ] = False,
+    plain_executors: Annotated[
+        bool,
+        typer.Option(
+            "--plain-executors", help="Flower's own executors in place of fedtag's.", rich_help_panel=RUN
+        ),
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Run the same federation as real Flower processes on loopback.
@@ -62,7 +68,7 @@ def up(
 
     Example: `fedtag up --data site-a --data site-b --rounds 20`
     """
-    _carry_out(run, shared, "tls" if tls else "processes", resume, debug)
+    _carry_out(run, shared, "tls" if tls else "processes", resume, debug, plain_executors)
 
 
 def demo(
@@ -99,7 +105,12 @@ def demo(
 
 
 def _carry_out(
-    run: RunOptions, shared: SharedOptions, engine: EngineName, resume: Path | None, debug: bool
+    run: RunOptions,
+    shared: SharedOptions,
+    engine: EngineName,
+    resume: Path | None,
+    debug: bool,
+    plain: bool = False,
 ) -> None:
     """Start a run, or go on with one, and show what came of it."""
     from fedtag.deploy.terminal.display import display
@@ -111,17 +122,17 @@ def _carry_out(
     named, assignments = run.chosen() | shared.chosen(), shared.assignments or []
     with display(debug) as progress, terminable():
         if resume is None:
-            out = course.start(gather(shared.config, named, assignments), _engine(engine), progress)
+            out = course.start(gather(shared.config, named, assignments), _engine(engine, plain), progress)
         elif named or assignments or shared.config:
             raise ConfigError(
                 f"--resume {resume} takes every setting from its config.toml; leave the others out."
             )
         else:
-            out = course.resume(resume, _engine(engine), progress)
+            out = course.resume(resume, _engine(engine, plain), progress)
     show_run(out)
 
 
-def _engine(name: EngineName) -> "course.Engine":
+def _engine(name: EngineName, plain: bool = False) -> "course.Engine":
     """What carries out the rounds of a run; where it is stopped, it says how the run goes on."""
     from fedtag.deploy.terminal.display import resumable
     from fedtag.runs.progress import Progress
@@ -137,6 +148,6 @@ def _engine(name: EngineName) -> "course.Engine":
                 return
             from fedtag.deploy.federation.flower_run import run_on_flower
 
-            run_on_flower(prepared, name, progress)
+            run_on_flower(prepared, name, progress, plain)
 
     return carry_out

@@ -87,15 +87,8 @@ site = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     suggest_commands=False,
+    help="Decide over runs at a site: what one would do, approvals, the policy.",
     context_settings={"max_content_width": WIDTH},
 )
 for command in COMMANDS:
     site.command(cls=PlainCommand, rich_help_panel="Commands")(command)
-
-
-@site.callback()
-def _site() -> None:
-    """Decide over runs at a site: what one would do, approvals, the policy. Reads and writes as each command says.
-
-    Example: `fedtag site preview --policy /etc/fedtag/policy.toml`
-    """

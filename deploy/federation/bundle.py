@@ -10,9 +10,9 @@ from typing import Any
 import tomli_w
 
 from fedtag.common.errors import DeploymentError
+from fedtag.deploy.executor.bundle import COMPONENTS, PROJECT
 from fedtag.runs.settings import app_config
 
-PROJECT = "pyproject.toml"
 PUBLISHER = "fedtag"
 
 
@@ -25,7 +25,7 @@ def app_table(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "publisher": PUBLISHER,
         "fab-include": [PROJECT],
-        "components": {"serverapp": "fedtag.server.app:app", "clientapp": "fedtag.client.app:app"},
+        "components": dict(COMPONENTS),
         "config": app_config(settings),
     }
 

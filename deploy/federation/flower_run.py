@@ -35,10 +35,16 @@ LOGS = "logs"
 STOP_SECONDS = 2.0
 
 
-def run_on_flower(run: PreparedRun, engine: FlowerEngine, progress: Progress) -> None:
+def run_on_flower(run: PreparedRun, engine: FlowerEngine, progress: Progress, plain: bool = False) -> None:
     """All rounds that are left; the ServerApp writes the run directory.
 
     The logs of all processes are left in the run's folder `logs`.
+
+    Args:
+        run: what is to be done.
+        engine: real processes, in clear or with TLS, or Flower's simulation.
+        progress: told how it goes.
+        plain: leave the processes to Flower's own executors.
 
     Raises:
         DeploymentError: the processes did not start, or the run failed.
@@ -53,7 +59,7 @@ def run_on_flower(run: PreparedRun, engine: FlowerEngine, progress: Progress) ->
     with tempfile.TemporaryDirectory(prefix="fedtag-", ignore_cleanup_errors=True) as scratch:
         app, home = write_app(Path(scratch) / "app", config.to_flat()), Path(scratch) / "home"
         try:
-            with federation(engine, app, home, run.sites, config, out) as started:
+            with federation(engine, app, home, run.sites, config, out, plain) as started:
 
                 def named() -> dict[str, str]:
                     names.update({node: run.sites[place].name for node, place in started.node_ids().items()})
@@ -116,7 +122,13 @@ def reason_reported(out: Path, before: RunStatus | None) -> str | None:
 
 
 def federation(
-    engine: FlowerEngine, app: Path, home: Path, sites: tuple[Site, ...], config: RunConfig, out: Path
+    engine: FlowerEngine,
+    app: Path,
+    home: Path,
+    sites: tuple[Site, ...],
+    config: RunConfig,
+    out: Path,
+    plain: bool = False,
 ) -> LocalFederation | SimulatedFederation:
     """The federation of an engine, with a fair share of the processor for each client."""
     cores = max(1, (os.cpu_count() or 1) // len(sites))
@@ -124,7 +136,7 @@ def federation(
     patience = 60.0 + 20.0 * len(sites)
     if engine != "ray":
         nodes = [node_config(site) for site in sites]
-        return LocalFederation(app, home, nodes, environment, patience, tls=engine == "tls")
+        return LocalFederation(app, home, nodes, environment, patience, engine == "tls", plain)
     gpus = 0 if config.device == "cpu" else torch.cuda.device_count()
     share = min(1.0, gpus / len(sites))
     return SimulatedFederation(app, home, len(sites), environment, client_gpus=share, start_seconds=patience)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from fedtag.deploy.federation.transport import in_clear, secured
 
 _NODE_ID = re.compile(r"SuperNode ID: (\d+)")
 MOST_LOG_LINES = 1000
+SERVE = (sys.executable, "-P", "-m", "fedtag.deploy.cli", "serve")
 
 
 class LocalFederation:
@@ -32,6 +34,7 @@ class LocalFederation:
         environment: additions to the environment of all processes.
         start_seconds: how long the processes may take until they answer.
         tls: encrypt, and let in nodes with a registered key only; all keys are made for this federation.
+        plain: let Flower's own executors carry out runs and messages, which import what the app holds.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class LocalFederation:
         environment: Mapping[str, str] | None = None,
         start_seconds: float = 60.0,
         tls: bool = False,
+        plain: bool = False,
     ) -> None:
         self._app = app
         self._home = home.resolve()
@@ -49,6 +53,7 @@ class LocalFederation:
         self._environment = flower_environment(environment or {})
         self._start_seconds = start_seconds
         self._tls = tls
+        self._plain = ["--plain-executors"] if plain else []
         self._introduced: set[Program] = set()
         self._node_ids: dict[str, int] = {}
         self._stack = contextlib.ExitStack()
@@ -56,11 +61,12 @@ class LocalFederation:
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             self._group = stack.enter_context(ProgramGroup(self._home))
-            http_port, self._fleet_port = free_ports(2)
+            http_port, self._fleet_port, watch = free_ports(3)
             count = len(self._node_configs)
             self._transport = secured(self._home / "keys", count) if self._tls else in_clear(count)
-            fleet = ["--fleet-api-address", f"{LOOPBACK}:{self._fleet_port}", *self._transport.superlink]
-            superlink = _launch_superlink(self._group, self._environment, self._home, http_port, fleet)
+            command = [*SERVE, "link", "--port", str(http_port), "--watch", str(watch), *self._plain]
+            command += ["--fleet", f"{LOOPBACK}:{self._fleet_port}", *self._transport.link]
+            superlink = _launch_superlink(self._group, self._environment, self._home, command)
             self._control = Control(
                 self._app, self._home, http_port, self._environment, authority=self._transport.authority
             )
@@ -125,10 +131,9 @@ class LocalFederation:
         home.mkdir(parents=True, exist_ok=True)
         settings = home / "node-config.toml"
         settings.write_text(tomli_w.dumps(self._node_configs[index]), encoding="utf-8")
-        (port,) = free_ports(1)
-        command = ["flower-supernode", "--superlink", f"{LOOPBACK}:{self._fleet_port}"]
-        command += self._transport.nodes[index]
-        command += ["--host", LOOPBACK, "--port", str(port), "--node-config", str(settings)]
+        port, watch = free_ports(2)
+        command = [*SERVE, "site", "--superlink", f"{LOOPBACK}:{self._fleet_port}", "--config", str(settings)]
+        command += ["--port", str(port), "--watch", str(watch), *self._transport.sites[index], *self._plain]
         program = self._group.launch(f"node-{index}", command, {**self._environment, "FLWR_HOME": str(home)})
         return program, lambda: answers(port)
 
@@ -178,8 +183,16 @@ class SimulatedFederation:
             environment = {**self._environment, "RAY_TMPDIR": scratch}
             group = stack.enter_context(ProgramGroup(self._home))
             (port,) = free_ports(1)
-            options = ["--insecure", "--simulation"]
-            superlink = _launch_superlink(group, environment, self._home, port, options)
+            command = [
+                "flower-superlink",
+                "--host",
+                LOOPBACK,
+                "--port",
+                str(port),
+                "--insecure",
+                "--simulation",
+            ]
+            superlink = _launch_superlink(group, environment, self._home, command)
             wait_until_ready({superlink: lambda: answers(port)}, self._start_seconds)
             self._control = Control(self._app, self._home, port, environment, self._options)
             self._stack = stack.pop_all()
@@ -206,9 +219,8 @@ class SimulatedFederation:
 
 
 def _launch_superlink(
-    group: ProgramGroup, environment: Mapping[str, str], home: Path, port: int, options: Sequence[str]
+    group: ProgramGroup, environment: Mapping[str, str], home: Path, command: Sequence[str]
 ) -> Program:
     own = home / "superlink"
     own.mkdir(parents=True, exist_ok=True)
-    command = ["flower-superlink", "--host", LOOPBACK, "--port", str(port), *options]
     return group.launch("superlink", command, {**environment, "FLWR_HOME": str(own)})

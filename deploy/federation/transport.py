@@ -1,4 +1,4 @@
-"""How the programs of a federation trust each other: the options that say so to Flower."""
+"""How the services of a federation trust each other: folders of keys, and the options that name them."""
 
 from __future__ import annotations
 
@@ -14,50 +14,19 @@ _DAYS = 30
 
 @dataclass(frozen=True)
 class Transport:
-    """What each program of a federation on one machine is told about the others.
+    """What each service of a federation on one machine is told about the others.
 
     Args:
-        superlink: options of the SuperLink.
-        nodes: options of every SuperNode.
+        link: options of `fedtag serve link`.
+        sites: options of `fedtag serve site`, a tuple each.
         authority: the certificate by which all know the SuperLink; None in clear.
         public_keys: of the nodes, which the SuperLink must know before they start; empty in clear.
     """
 
-    superlink: tuple[str, ...]
-    nodes: tuple[tuple[str, ...], ...]
+    link: tuple[str, ...]
+    sites: tuple[tuple[str, ...], ...]
     authority: Path | None = None
     public_keys: tuple[Path, ...] = ()
-
-
-def superlink_options(folder: Path) -> tuple[str, ...]:
-    """TLS and known nodes only.
-
-    Args:
-        folder: ca.crt, server.crt and server.key.
-    """
-    return (
-        "--ssl-ca-certfile",
-        str(folder / "ca.crt"),
-        "--ssl-certfile",
-        str(folder / "server.crt"),
-        "--ssl-keyfile",
-        str(folder / "server.key"),
-        "--enable-supernode-auth",
-    )
-
-
-def supernode_options(folder: Path) -> tuple[str, ...]:
-    """A server that the authority vouches for, and the key by which it knows this node.
-
-    Args:
-        folder: ca.crt and node.key.
-    """
-    return (
-        "--root-certificates",
-        str(folder / "ca.crt"),
-        "--auth-supernode-private-key",
-        str(folder / "node.key"),
-    )
 
 
 def in_clear(nodes: int) -> Transport:
@@ -77,8 +46,8 @@ def secured(folder: Path, nodes: int, addresses: Sequence[str] = (LOOPBACK,)) ->
     issue(folder, sorted(set(addresses)), names, _DAYS, _DAYS)
     made = CertificateFolder(folder)
     return Transport(
-        superlink_options(made.server),
-        tuple(supernode_options(made.institution(name)) for name in names),
+        ("--keys", str(made.server)),
+        tuple(("--keys", str(made.institution(name))) for name in names),
         made.server / "ca.crt",
         tuple(made.public_key(name) for name in names),
     )

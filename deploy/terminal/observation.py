@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.live import Live
 
 from fedtag.deploy.federation.superlink import RegisteredNode, registered_nodes
+from fedtag.deploy.serving.asking import ask_service
 from fedtag.deploy.terminal.console import results, say
+from fedtag.deploy.terminal.service_view import service_view
 from fedtag.deploy.terminal.sighting import Sighting, look, newest_run
 from fedtag.deploy.terminal.status_view import headline, record, view
 
@@ -29,6 +33,17 @@ def show_once(place: Path | None, as_json: bool, superlink: str | None) -> bool:
     else:
         console.print(view(seen, nodes, datetime.now(UTC)))
     return seen.trouble is None
+
+
+def show_service(port: int, as_json: bool) -> bool:
+    """Print a service of this machine; returns whether it is ready."""
+    service = ask_service(port)
+    console = results()
+    if as_json:
+        say(console, json.dumps(asdict(service)))
+    else:
+        console.print(service_view(service))
+    return service.ready
 
 
 def observe(place: Path | None, as_json: bool, superlink: str | None) -> bool:

@@ -21,6 +21,7 @@ clientapp = "{name}client:app"
 [tool.flwr.app.config]
 floats = 1000
 rounds = 3
+nodes = {nodes}
 """
 
 # The loop of server/rounds.py without anything around it.
@@ -37,7 +38,7 @@ app = ServerApp()
 @app.main()
 def main(grid, context):
     arrays = ArrayRecord([np.zeros(context.run_config["floats"], np.float32)])
-    while len(nodes := list(grid.get_node_ids())) < 3:
+    while len(nodes := list(grid.get_node_ids())) < context.run_config["nodes"]:
         time.sleep(0.05)
     for number in range(context.run_config["rounds"]):
         start = time.monotonic()
@@ -114,9 +115,9 @@ def evaluate(message, context):
 """
 
 
-def write_echo(folder: Path) -> Path:
-    """An app whose clients import NumPy alone and send back what they get."""
-    return _write(folder, "echo", ECHO_SERVER, ECHO_CLIENT)
+def write_echo(folder: Path, nodes: int = 3) -> Path:
+    """An app whose clients import NumPy alone and send back what they get, once all nodes are there."""
+    return _write(folder, "echo", ECHO_SERVER, ECHO_CLIENT, nodes)
 
 
 def write_stock(folder: Path) -> Path:
@@ -124,10 +125,10 @@ def write_stock(folder: Path) -> Path:
     return _write(folder, "stock", STOCK_SERVER, STOCK_CLIENT)
 
 
-def _write(folder: Path, name: str, server: str, client: str) -> Path:
+def _write(folder: Path, name: str, server: str, client: str, nodes: int = 3) -> Path:
     folder.mkdir()
     files = {
-        "pyproject.toml": PROJECT.format(name=name),
+        "pyproject.toml": PROJECT.format(name=name, nodes=nodes),
         f"{name}server.py": server,
         f"{name}client.py": client,
     }

@@ -41,10 +41,10 @@ def role(words: list[str]) -> str | None:
     line = " ".join(words)
     known = {
         "fedtag.client.worker.service": "worker",
-        "flwr-serverapp": "ServerApp",
-        "flower-superexec": "SuperExec",
+        "deploy.executor.service": "executor",
         "flower-superlink": "SuperLink",
-        "flower-supernode": "SuperNode",
+        "deploy.executor.supernode": "SuperNode",
+        "fedtag.deploy.cli serve": "supervisor",
     }
     return next((kind for mark, kind in known.items() if mark in line), None)
 

@@ -18,6 +18,7 @@ from fedtag.common.config import RunConfig
 from fedtag.common.errors import DeploymentError
 from fedtag.deploy.federation.bundle import write_app
 from fedtag.deploy.federation.control import Control, RunOutcome, flower_environment
+from fedtag.deploy.federation.local import SERVE
 from fedtag.deploy.federation.ports import LOOPBACK, answers, free_ports
 from fedtag.deploy.federation.processes import Program, ProgramGroup, wait_until_ready
 from fedtag.deploy.federation.transport import in_clear, secured
@@ -108,6 +109,8 @@ class Breakable:
         cache: of all sites, by default one in `folder`.
         poll: seconds after which programs look for work again; more than fedtag's own leave other tests more.
         present: the sites that are there from the beginning, by default all.
+        plain: Flower's own executors.
+        serve_site: the command that stands in for `fedtag serve` at sites.
     """
 
     def __init__(
@@ -120,6 +123,8 @@ class Breakable:
         address: str = LOOPBACK,
         cache: Path | None = None,
         poll: float = 0.2,
+        plain: bool = False,
+        serve_site: Sequence[str] | None = None,
     ) -> None:
         self.folder = folder
         self.sites = dict(sites)
@@ -127,7 +132,7 @@ class Breakable:
         self.present = list(sites) if present is None else list(present)
         self.programs: dict[str, Program] = {}
         self.group = ProgramGroup(folder)
-        self.http_port, self.fleet_port = free_ports(2)
+        self.http_port, self.fleet_port, self.watch = free_ports(3)
         self.poll = poll
         self.environment = flower_environment(
             {"OMP_NUM_THREADS": "1", "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": str(poll)}
@@ -138,6 +143,8 @@ class Breakable:
         self._before: dict[str, int] = {}
         folder.mkdir(parents=True, exist_ok=True)
         self.address = address
+        self.plain = ["--plain-executors"] if plain else []
+        self.serve_site = tuple(serve_site or SERVE)
         count = len(self.sites)
         self.transport = secured(folder / "keys", count, (LOOPBACK, address)) if tls else in_clear(count)
 
@@ -173,8 +180,8 @@ class Breakable:
     def start_superlink(self) -> None:
         own = self.folder / "superlink"
         own.mkdir(exist_ok=True)
-        command = ["flower-superlink", "--host", LOOPBACK, "--port", str(self.http_port)]
-        command += ["--fleet-api-address", f"{self.address}:{self.fleet_port}", *self.transport.superlink]
+        command = [*SERVE, "link", "--port", str(self.http_port), "--watch", str(self.watch)]
+        command += ["--fleet", f"{self.address}:{self.fleet_port}", *self.transport.link, *self.plain]
         command += ["--database", str(own / "superlink.db")]
         program = self.group.launch("superlink", command, {**self.environment, "FLWR_HOME": str(own)})
         self.programs["superlink"] = program
@@ -203,10 +210,10 @@ class Breakable:
         workspace = self.workspaces[name]
         node = {"name": name, "data": str(self.sites[name]), "workspace": str(workspace), "device": "cpu"}
         settings.write_text(tomli_w.dumps({**node, "cache": str(self.cache)}), encoding="utf-8")
-        (port,) = free_ports(1)
-        command = [*inside, "flower-supernode", "--superlink", f"{self.address}:{self.fleet_port}"]
-        command += self.transport.nodes[list(self.sites).index(name)]
-        command += ["--host", LOOPBACK, "--port", str(port), "--node-config", str(settings)]
+        port, watch = free_ports(2)
+        command = [*inside, *self.serve_site, "site", "--superlink", f"{self.address}:{self.fleet_port}"]
+        command += self.transport.sites[list(self.sites).index(name)]
+        command += ["--port", str(port), "--watch", str(watch), "--config", str(settings), *self.plain]
         own = {**self.environment, "FLWR_HOME": str(home), **(environment or {})}
         program = self.group.launch(name, command, own)
         self.programs[name] = program

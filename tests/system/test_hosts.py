@@ -19,7 +19,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fedtag.deploy.certificates import signing
 from fedtag.deploy.certificates.folder import issue
 from fedtag.deploy.federation.processes import Program, ProgramGroup
-from fedtag.deploy.federation.transport import superlink_options
 from tests.system.capture import frames, tcp_ports
 from tests.system.hosted import REPOSITORY, Federation, said, wait_for
 from tests.system.images import make_environment
@@ -151,11 +150,11 @@ def serve_expired(federation: Federation) -> None:
     builder = builder.not_valid_before(now - datetime.timedelta(days=30))
     ended = builder.not_valid_after(now - datetime.timedelta(days=1)).sign(key, hashes.SHA384())
     (folder / "server.crt").write_bytes(signing.pem(ended))
-    ports = ["--port", "8001", "--fleet-api-address", f"0.0.0.0:{EXPIRED_PORT}"]
+    ports = ["--port", "8100", "--watch", "8101", "--fleet", f"0.0.0.0:{EXPIRED_PORT}"]
     program = federation.start(
-        "server", "expired-superlink", "flower-superlink", *ports, *superlink_options(folder)
+        "server", "expired-superlink", "fedtag", "serve", "link", *ports, "--keys", str(folder)
     )
-    wait_for(lambda: federation.knock("server", "127.0.0.1", 8001) == "open", program)
+    wait_for(lambda: federation.knock("server", "127.0.0.1", 8100) == "open", program)
 
 
 def test_model_is_trained_between_hosts(federation: Federation) -> None:
@@ -202,7 +201,9 @@ def test_programs_say_that_they_are_well(federation: Federation) -> None:
     authority = str(federation.keys.server / "ca.crt")
     federation.health("server", "https://127.0.0.1:8000/health", authority)
     for name in NAMES:
-        federation.health(name, "http://127.0.0.1:9094/health")
+        for page in ("live", "ready", "status", "metrics"):
+            federation.health(name, f"http://127.0.0.1:9095/{page}")
+    federation.health("server", "http://127.0.0.1:8001/ready")
 
 
 def test_nothing_crosses_the_wires_in_clear(federation: Federation) -> None:
@@ -247,7 +248,7 @@ def test_stranger_is_refused(federation: Federation, refused: dict[str, Program]
 
 def test_expired_certificate_is_no_health(federation: Federation, refused: dict[str, Program]) -> None:
     with pytest.raises(AssertionError, match="certificate has expired"):
-        federation.health("server", "https://127.0.0.1:8001/health", str(federation.keys.server / "ca.crt"))
+        federation.health("server", "https://127.0.0.1:8100/health", str(federation.keys.server / "ca.crt"))
 
 
 def test_renewal_keeps_institutions_and_revoking_ends_one(federation: Federation) -> None:
@@ -267,5 +268,7 @@ def test_renewal_keeps_institutions_and_revoking_ends_one(federation: Federation
     assert found
     federation.shell("server", "server: revoke", f"NODE_ID={found[1]}")
     program = federation.programs["hospital-c"]
-    wait_for(lambda: program.exit_code is not None, program, 60)
-    assert federation.programs["hospital-b"].exit_code is None
+    wait_for(said(program, "SuperNode ended with code"), program, 60)
+    with pytest.raises(AssertionError, match="503"):
+        federation.health("hospital-c", "http://127.0.0.1:9095/ready")
+    federation.health("hospital-b", "http://127.0.0.1:9095/ready")

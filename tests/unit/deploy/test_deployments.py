@@ -12,26 +12,28 @@ from typing import Any
 
 import pytest
 import yaml
-from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
-from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
 from fedtag.client.site.site import site_from_node_config
 from fedtag.common.errors import ConfigError
 from fedtag.deploy.certificates.folder import CertificateFolder, issue
-from fedtag.deploy.federation.transport import superlink_options, supernode_options
 from fedtag.server.tracking.meters import metrics_address
 from tests.system.runbook import block, blocks
+from tests.unit.deploy.serving_options import serving_options
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DEPLOY = REPOSITORY / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 NAMES = ("hospital-a", "hospital-b", "hospital-c")
-SUPERLINK = [
-    *("--host", "127.0.0.1", "--port", "8000", "--fleet-api-address", "0.0.0.0:9092"),
-    *("--database", "/var/lib/fedtag/superlink.db"),
-    *superlink_options(Path("/etc/fedtag")),
+SUPERLINK = ["--keys", "/etc/fedtag", "--database", "/var/lib/fedtag/superlink.db"]
+SUPERNODE = [
+    "--superlink",
+    "fl.example.org:9092",
+    "--keys",
+    "/etc/fedtag",
+    "--config",
+    "/etc/fedtag/node.toml",
 ]
-SUPERNODE = ["--node-config", "/etc/fedtag/node.toml", *supernode_options(Path("/etc/fedtag"))]
+MOST_EXPOSED = 1.8
 
 
 def documents(path: Path) -> dict[str, Any]:
@@ -69,10 +71,10 @@ def arguments(place: str, program: str) -> list[str]:
         ]
     elif place == "systemd":
         (line,) = unit(program)["ExecStart"]
-        found = shlex.split(line.replace("${CREDENTIALS_DIRECTORY}", "/etc/fedtag"))[1:]
+        found = shlex.split(line)[3:]
     else:
         text = block("server: start" if program == "superlink" else "institution: start", {})
-        found = shlex.split(text[text.index(f"flower-{program}") :].replace("\\\n", " "))[1:]
+        found = shlex.split(text[text.index("fedtag serve") :].replace("\\\n", " "))[3:]
     return list(map(str, found))
 
 
@@ -81,14 +83,17 @@ PLACES = ("compose", "kubernetes", "systemd", "runbook")
 
 @pytest.mark.parametrize("place", PLACES)
 def test_every_superlink_is_started_alike(place: str) -> None:
-    parser = _parse_args_run_superlink()
-    assert vars(parser.parse_args(arguments(place, "superlink"))) == vars(parser.parse_args(SUPERLINK))
+    found, usual = serving_options("link", arguments(place, "superlink")), serving_options("link", SUPERLINK)
+    assert str(found.pop("key")) == ("${CREDENTIALS_DIRECTORY}/server.key" if place == "systemd" else "None")
+    usual.pop("key")
+    assert found == usual
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_every_supernode_is_started_alike(place: str) -> None:
-    parser = _parse_args_run_supernode()
-    found, usual = vars(parser.parse_args(arguments(place, "supernode"))), vars(parser.parse_args(SUPERNODE))
+    found, usual = serving_options("site", arguments(place, "supernode")), serving_options("site", SUPERNODE)
+    assert str(found.pop("key")) == ("${CREDENTIALS_DIRECTORY}/node.key" if place == "systemd" else "None")
+    usual.pop("key")
     address = found.pop("superlink")
     assert address.endswith(":9092") or address in ("${SUPERLINK}", "$(SUPERLINK)")
     usual.pop("superlink")
@@ -211,8 +216,9 @@ def test_secrets_of_the_runbook_hold_what_the_pods_read(tmp_path: Path) -> None:
     for secret, path in ((server, "server/superlink.yaml"), (institution, "institution/supernode.yaml")):
         pod = documents(KUBERNETES / path)["Deployment"]["spec"]["template"]["spec"]
         assert secret["metadata"]["name"] in {v.get("secret", {}).get("secretName") for v in pod["volumes"]}
-        wanted = set(re.findall(r"/etc/fedtag/([\w.]+)", " ".join(container(path)["args"])))
-        assert wanted == set(secret["data"])
+        side = {"superlink": {"ca.crt", "server.crt", "server.key"}, "supernode": {"ca.crt", "node.key"}}
+        assert "--keys=/etc/fedtag" in container(path)["args"]
+        assert set(secret["data"]) == side[secret["metadata"]["name"]]
 
 
 @pytest.mark.parametrize("name", ["superlink", "supernode"])
@@ -245,12 +251,23 @@ def test_logs_of_services_cannot_quote_data_and_metrics_stay_on_loopback(program
 def test_systemd_understands_the_units(tmp_path: Path) -> None:
     for path in (DEPLOY / "systemd").glob("*.service"):
         # The programs are not where the units expect them on this machine.
-        text = re.sub(r"/opt/fedtag/\.venv/bin/flower-\w+", "/bin/true", path.read_text(encoding="utf-8"))
+        text = re.sub(r"/opt/fedtag/\.venv/bin/fedtag", "/bin/true", path.read_text(encoding="utf-8"))
         (tmp_path / path.name).write_text(text, encoding="utf-8")
     units = sorted(map(str, tmp_path.glob("*.service")))
     assert len(units) == 2
     done = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+@pytest.mark.parametrize("name", ["superlink", "supernode"])
+def test_services_are_exposed_to_little(name: str) -> None:
+    path = DEPLOY / "systemd" / f"fedtag-{name}.service"
+    command = ["systemd-analyze", "security", "--offline=true", str(path)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.search(r"exposure level for \S+: ([\d.]+)", told)
+    assert found is not None
+    assert float(found[1]) <= MOST_EXPOSED
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,10 @@ import tomllib
 from pathlib import Path
 
 from flwr.common.config import parse_config_args
-from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
-from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
 from fedtag.deploy.certificates.folder import issue, renew
 from fedtag.deploy.certificates.next_steps import connection_settings, next_steps, node_settings
+from tests.unit.deploy.serving_options import serving_options
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 NAMES = ["hospital-a", "hospital b"]
@@ -20,21 +19,20 @@ def commands(text: str, program: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith(program + " ")]
 
 
-def test_flower_understands_the_commands(tmp_path: Path) -> None:
+def test_the_commands_are_understood(tmp_path: Path) -> None:
     text = next_steps(issue(tmp_path / "keys", ["2001:db8::7"], NAMES, 90, 90), renewed=False)
-    (server,) = commands(text, "flower-superlink")
-    options = _parse_args_run_superlink().parse_args(server)
-    assert (options.host, options.port, options.enable_supernode_auth) == ("127.0.0.1", 8000, True)
-    assert not options.insecure
-    nodes = [_parse_args_run_supernode().parse_args(words) for words in commands(text, "flower-supernode")]
-    assert {node.node_config for node in nodes} == {"/etc/fedtag/node.toml"}
+    (server,) = commands(text, "fedtag serve link")
+    options = serving_options("link", server[2:])
+    assert (options["port"], options["keys"], options["insecure"]) == (8000, "/etc/fedtag", False)
+    nodes = [serving_options("site", words[2:]) for words in commands(text, "fedtag serve site")]
+    assert {node["config"] for node in nodes} == {"/etc/fedtag/node.toml"}
     for place, name in enumerate(NAMES):
         file = tmp_path / f"node-{place}.toml"
         file.write_text(node_settings(name), encoding="utf-8")
         assert node_settings(name) in text
         assert parse_config_args([str(file)])["name"] == name
-    assert {node.superlink for node in nodes} == {"[2001:db8::7]:9092"}
-    assert not any(node.insecure for node in nodes)
+    assert {node["superlink"] for node in nodes} == {"[2001:db8::7]:9092"}
+    assert not any(node["insecure"] for node in nodes)
     registered = commands(text, "flwr")
     assert [words[2] for words in registered] == [f"/etc/fedtag/institutions/{name}.pub" for name in NAMES]
 
@@ -50,7 +48,9 @@ def test_places_exist_in_the_folders_that_go_away(tmp_path: Path) -> None:
         for path in folder.rglob("*")
     }
     assert named <= there
-    assert {"server.key", "node.key", "institutions/hospital-a.pub"} <= named
+    assert "institutions/hospital-a.pub" in named
+    # What --keys names has all that the services read.
+    assert {"ca.crt", "server.crt", "server.key", "node.key"} <= there
 
 
 def test_renewal_tells_of_new_institutions_only(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_what_is_printed_is_what_the_runbook_says(tmp_path: Path) -> None:
     runbook = (REPOSITORY / "deploy" / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
     made = issue(tmp_path / "keys", ["fl.example.org"], ["hospital-a"], 90, 90)
     text = next_steps(made, renewed=False)
-    for program in ("flower-superlink", "flower-supernode"):
+    for program in ("fedtag serve link", "fedtag serve site"):
         (printed,) = commands(text, program)
         assert printed in commands(runbook, program)
     (quiet,) = {line for line in text.splitlines() if line.startswith("export ")}

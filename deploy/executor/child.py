@@ -1,0 +1,104 @@
+"""A task in a process of its own: forked from one that has loaded what it needs, with clean hands."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from flwr.proto.task_pb2 import Task
+
+CAUGHT = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
+"""What an executor waits for, and what its children take as every program does."""
+MAX_TAKEN = 2**16
+FIRST_DESCRIPTOR = 3
+
+Tell = Callable[[bytes], None]
+Work = Callable[[Tell], None]
+
+
+@dataclass
+class Child:
+    """A process that carries out a task.
+
+    Args:
+        pid: of the process.
+        task: that it carries out.
+        token: of the task.
+        pipe: from which comes what it has told.
+        since: when it started, `time.monotonic()`.
+    """
+
+    pid: int
+    task: Task
+    token: str
+    pipe: int
+    since: float = field(default_factory=time.monotonic)
+
+    def told(self) -> bytes:
+        """What it told before its end; closes the pipe."""
+        with os.fdopen(self.pipe, "rb") as pipe:
+            return pipe.read(MAX_TAKEN)
+
+
+def fork(task: Task, token: str, work: Work) -> Child:
+    """Start a process for a task.
+
+    It shares memory with this one, and neither signals, nor descriptors but the standard ones, nor random state.
+
+    Args:
+        task: to be carried out.
+        token: of the task.
+        work: the work, which may tell its parent something once; the process ends with 0 when it returns.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # What is left in a buffer would be written twice.
+        stream.flush()
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    pid = os.fork()
+    if pid:
+        os.close(writer)
+        return Child(pid, task, token, reader)
+    code = 1
+    try:
+        _begin(writer)
+        work(lambda taken: _tell(writer, taken))
+        code = 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        # What the parent has registered for its own end is none of this process's business.
+        os._exit(code)
+
+
+def _begin(keep: int) -> None:
+    for number in CAUGHT:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, CAUGHT)
+    os.closerange(FIRST_DESCRIPTOR, keep)
+    os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX") if keep < 4096 else keep + 4096)
+    random.seed()
+    # Libraries may draw from it.
+    np.random.seed(int.from_bytes(os.urandom(4), "little"))  # noqa: NPY002
+
+
+def _tell(pipe: int, taken: bytes) -> None:
+    # A parent that was killed hears nothing, and the work goes on.
+    with contextlib.suppress(BrokenPipeError):
+        if len(taken) <= MAX_TAKEN:
+            os.write(pipe, taken)
+    os.close(pipe)

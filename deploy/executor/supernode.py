@@ -1,0 +1,175 @@
+"""A SuperNode that waits little: `python -m fedtag.deploy.executor.supernode`, with the options of flower-supernode.
+
+Flower's own looks for messages every 3 s and for a reply every 0.5 s, and no option changes that. Here is its main
+loop with pauses that follow the work; pulling and sending are Flower's. What is used of Flower is private to it, so
+this module knows one release; with another one it starts Flower's own SuperNode and says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, cast
+
+from flwr.app import Message
+from flwr.common.constant import ISOLATION_MODE_PROCESS
+from flwr.supercore import log
+from flwr.supercore.constant import HTTP_SERVER_SHUTDOWN_TIMEOUT
+from flwr.supercore.exit import add_exit_handler, register_signal_handlers
+from flwr.supercore.object_store import ObjectStore, ObjectStoreFactory
+from flwr.supercore.telemetry import EventType
+from flwr.supercore.version import package_version
+from flwr.supernode.cli.flower_supernode import (
+    SuperNodeLifespanConfig,
+    _parse_supernode_lifespan_config,
+    _start_supernode_http_api,
+    flower_supernode,
+)
+from flwr.supernode.nodestate import NodeState, NodeStateFactory
+from flwr.supernode.start_client_internal import _init_connection, _pull_and_store_message, _push_messages
+
+from fedtag.common.logs import Event, fields, start_log
+from fedtag.deploy.executor.beat import Beat, Pace, Sign
+
+LOGGER = logging.getLogger("fedtag")
+KNOWN = "1.39.0"
+"""The release of Flower whose source this module was read against; a test holds the digest of what it uses."""
+MESSAGES = (0.05, 3.0)
+"""Shortest and longest pause between two looks for a message, in seconds."""
+REPLIES = (0.02, 0.5)
+
+
+class Awaited:
+    """A store of Flower's whose answers are waited for, with short pauses first.
+
+    Args:
+        store: Flower's.
+        beat: told that there is work.
+    """
+
+    def __init__(self, store: Any, beat: Beat) -> None:
+        self._store = store
+        self._beat = beat
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def _first(self, look: Any, absent: Any) -> Any:
+        pace, since = Pace(*REPLIES), time.monotonic()
+        while (found := look()) == absent:
+            self._beat.tell(Sign("working", f"{time.monotonic() - since:.0f} s"))
+            time.sleep(pace.pause)
+        return found
+
+
+class AwaitedState(Awaited):
+    """A SuperNode's state, which gives replies when there are some."""
+
+    def get_messages(self, **wanted: Any) -> Sequence[Message]:
+        found: Sequence[Message] = self._first(partial(self._store.get_messages, **wanted), [])
+        return found
+
+
+class AwaitedObjects(Awaited):
+    """A SuperNode's objects, each given when its content has come."""
+
+    def get(self, object_id: str) -> bytes | None:
+        found: bytes | None = self._first(partial(self._store.get, object_id), b"")
+        return found
+
+
+def serve(config: SuperNodeLifespanConfig, beat: Beat) -> None:
+    """Run a SuperNode until it is told to end; its tasks are taken by an executor.
+
+    Args:
+        config: from Flower's command line.
+        beat: told what it does.
+    """
+    state_factory = NodeStateFactory(objectstore_factory=ObjectStoreFactory())
+    server, thread = _start_supernode_http_api(config, state_factory)
+
+    def stop() -> None:
+        server.should_exit = True
+        thread.join(timeout=HTTP_SERVER_SHUTDOWN_TIMEOUT)
+
+    add_exit_handler(stop)
+    register_signal_handlers(
+        event_type=EventType.RUN_SUPERNODE_LEAVE,
+        exit_message="SuperNode terminated gracefully.",
+        grpc_servers=[],
+    )
+    state, objects = state_factory.state(), state_factory.objectstore_factory.store()
+    beat.tell(Sign("waiting", f"for the SuperLink at {config.server_address}"))
+    in_clear = config.root_certificates is None if config.insecure is None else config.insecure
+    connection = _init_connection(
+        transport=config.transport,
+        server_address=config.server_address,
+        insecure=in_clear,
+        root_certificates=config.root_certificates,
+        authentication_keys=config.authentication_keys,
+        max_retries=config.max_retries,
+        max_wait_time=config.max_wait_time,
+    )
+    with connection as (node_id, receive, send, get_run, get_fab, pull_object, push_object, confirm):
+        state.set_node_id(node_id)
+        log(logging.INFO, "SuperNode ID: %s", node_id)
+        pull = partial(
+            _pull_and_store_message,
+            state=state,
+            object_store=objects,
+            node_config=config.node_config,
+            receive=receive,
+            get_run=get_run,
+            get_fab=get_fab,
+            pull_object=pull_object,
+            confirm_message_received=confirm,
+            trusted_entities=config.trusted_entities,
+        )
+        push = partial(
+            _push_messages,
+            state=cast(NodeState, AwaitedState(state, beat)),
+            object_store=cast(ObjectStore, AwaitedObjects(objects, beat)),
+            send=send,
+            push_object=push_object,
+        )
+        turn(pull, push, beat)
+
+
+def turn(pull: Any, push: Any, beat: Beat) -> None:
+    """Take messages and send their replies, one after another, for ever."""
+    pace = Pace(*MESSAGES)
+    while True:
+        if pull() is None:
+            beat.tell(Sign("idle"))
+            time.sleep(pace.pause)
+            continue
+        push()
+        pace.worked()
+
+
+def main() -> None:
+    """Parse the command line as flower-supernode does, and serve."""
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    own.add_argument("--beat", type=int, help="descriptor for signs of life")
+    given, rest = own.parse_known_args()
+    sys.argv = ["flower-supernode", *rest]
+    start_log()
+    if package_version != KNOWN:
+        LOGGER.warning(
+            "Flower is %s here, and %s is known: its own SuperNode is started, which waits up to 3 s for a message",
+            package_version, KNOWN, extra=fields(Event.OTHER_FLOWER, release=package_version),
+        )  # fmt: skip
+        flower_supernode()
+        return
+    config = _parse_supernode_lifespan_config()
+    if config.isolation != ISOLATION_MODE_PROCESS:
+        sys.exit("this SuperNode has no executor of its own: start it with --isolation process")
+    serve(config, Beat(given.beat))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""Programs that belong together, kept running: one that ends is started again, one that is silent is ended first."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import logging
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fedtag.common.errors import DeploymentError
+from fedtag.common.logs import Event, fields
+from fedtag.deploy.executor.beat import Sign
+
+LOGGER = logging.getLogger("fedtag")
+SILENCE_SECONDS = 10.0
+"""After so long without a sign of life a program is ended and started again."""
+START_SECONDS = 60.0
+"""What a program may take to load what it needs."""
+LONGEST_PAUSE = 30.0
+STEADY_SECONDS = 60.0
+"""A program that ran for so long is started again as promptly as at first."""
+TICK_SECONDS = 0.1
+END_SECONDS = 10.0
+_DIE_WITH_PARENT = 1
+_LIBC = ctypes.CDLL(None)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A program that is kept running.
+
+    Args:
+        name: what messages call it.
+        command: the program and its arguments.
+        environment: the whole environment.
+        beats: whether it takes `--beat DESCRIPTOR` and then tells what it does.
+        pause: seconds until it is started again the first time; doubled each time.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    beats: bool = True
+    pause: float = 0.5
+
+
+@dataclass
+class Watched:
+    """A program with what is known of it."""
+
+    part: Part
+    process: subprocess.Popen[bytes] | None = None
+    sign: Sign = field(default_factory=lambda: Sign("starting"))
+    started: float = 0.0
+    heard: float = 0.0
+    """When it last told something, `time.monotonic()`; 0 before."""
+    due: float = 0.0
+    restarts: int = 0
+    ended: str = ""
+    """How it ended last."""
+    _pipe: int | None = None
+    _rest: bytes = b""
+
+    def start(self) -> None:
+        """Start the program.
+
+        Raises:
+            DeploymentError: there is no such program.
+        """
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        os.set_blocking(writer, False)
+        beat = ["--beat", str(writer)] if self.part.beats else []
+        try:
+            self.process = subprocess.Popen(
+                [*self.part.command, *beat],
+                stdin=subprocess.DEVNULL,
+                env=dict(self.part.environment),
+                pass_fds=[writer] if beat else [],
+                # A group of its own: what is left of it can be ended, and Ctrl-C reaches the supervisor alone.
+                start_new_session=True,
+                preexec_fn=_with_parent,
+            )
+        except OSError as error:
+            os.close(reader)
+            raise DeploymentError(
+                f"{self.part.name} did not start ({error}): install fedtag with its dependencies"
+            ) from error
+        finally:
+            os.close(writer)
+        self._close_pipe()
+        self._pipe, self._rest = reader, b""
+        self.started, self.heard, self.sign = time.monotonic(), 0.0, Sign("starting")
+
+    def hear(self) -> None:
+        """Read what the program has told."""
+        if self._pipe is None:
+            return
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(self._pipe, 2**16):
+                *lines, self._rest = (self._rest + piece).split(b"\n")
+                if lines:
+                    self.sign, self.heard = Sign(**json.loads(lines[-1])), time.monotonic()
+
+    @property
+    def silent(self) -> bool:
+        """Whether a program that should tell what it does has told nothing for too long."""
+        if not self.part.beats or self.process is None:
+            return False
+        patience = START_SECONDS if self.sign.state == "starting" else SILENCE_SECONDS
+        return time.monotonic() - max(self.heard, self.started) > patience
+
+    def end(self, number: signal.Signals) -> None:
+        """Send a signal to the program and all that is left of its group."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+
+    def _close_pipe(self) -> None:
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+
+
+class Supervisor:
+    """Keeps programs running until it is told to end.
+
+    Args:
+        parts: in the order in which they start; they end in the reverse order, one after another.
+        on_tick: called after each look.
+    """
+
+    def __init__(self, parts: Sequence[Part], on_tick: Callable[[], None] = lambda: None) -> None:
+        self.watched = [Watched(part) for part in parts]
+        self._on_tick = on_tick
+
+    def run(self) -> None:
+        """Start all, and look after them until SIGTERM or SIGINT.
+
+        Raises:
+            DeploymentError: a program cannot be started.
+        """
+        ending = {signal.SIGTERM, signal.SIGINT}
+        signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+        try:
+            for one in self.watched:
+                one.start()
+            while signal.sigtimedwait(ending, TICK_SECONDS) is None:
+                for one in self.watched:
+                    self._look(one)
+                self._on_tick()
+        finally:
+            self._end()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ending)
+
+    def _look(self, one: Watched) -> None:
+        now = time.monotonic()
+        if one.process is None:
+            if now >= one.due:
+                one.start()
+            return
+        one.hear()
+        if one.silent:
+            self._lost(one, f"told nothing for too long while it was {one.sign.state}")
+        elif (code := one.process.poll()) is not None:
+            self._lost(one, f"was ended by signal {-code}" if code < 0 else f"ended with code {code}")
+
+    def _lost(self, one: Watched, how: str) -> None:
+        """Note that a program is gone, and when it is started again."""
+        assert one.process is not None
+        now = time.monotonic()
+        if now - one.started > STEADY_SECONDS:
+            one.restarts = 0
+        pause = min(LONGEST_PAUSE, one.part.pause * 2.0**one.restarts)
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+        LOGGER.error(
+            "%s %s; it is started again in %g s",
+            one.part.name,
+            how,
+            pause,
+            extra=fields(Event.PROCESS_RESTARTED),
+        )
+        one.ended, one.due, one.process = how, now + pause, None
+        one.restarts += 1
+        one.sign = Sign("waiting", f"{how}; starts again")
+
+    def _end(self) -> None:
+        """End all: each politely, in the reverse order of their starts, then by force."""
+        for one in reversed(self.watched):
+            if one.process is not None:
+                one.process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    one.process.wait(END_SECONDS)
+        for one in self.watched:
+            one.end(signal.SIGKILL)
+            if one.process is not None:
+                one.process.wait()
+
+
+def _with_parent() -> None:
+    """A program whose supervisor is killed ends as if it had been told to."""
+    _LIBC.prctl(_DIE_WITH_PARENT, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
