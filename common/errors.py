@@ -8,6 +8,8 @@
     │   └── VersionError   it is of another protocol, that of another release
     ├── QuorumError        too few clients answered
     ├── ProtocolError      secure summation: a key, a list or a request breaks the protocol
+    ├── PolicyError        a site's own policy does not allow what it was asked for
+    │   └── ApprovalError  nobody at the site has approved the run yet
     ├── DivergenceError    local training left the finite numbers
     ├── RunError           a run directory or checkpoint cannot be used
     └── DeploymentError    a Flower process did not start or did not do what was asked
@@ -68,6 +70,14 @@ class QuorumError(FedtagError):
 
 class ProtocolError(FedtagError):
     """Secure summation: a key, a list or a request breaks the protocol; its text holds nothing private."""
+
+
+class PolicyError(FedtagError):
+    """A site's policy does not allow what it was asked for; its text holds nothing of the site's data."""
+
+
+class ApprovalError(PolicyError):
+    """A run waits until somebody at the site approves it."""
 
 
 class DivergenceError(FedtagError):

@@ -23,6 +23,7 @@ from fedtag.deploy.commands.pinning import identity
 from fedtag.deploy.commands.predicting import predict
 from fedtag.deploy.commands.running import demo, simulate, up
 from fedtag.deploy.commands.serving import serve
+from fedtag.deploy.commands.site import site
 from fedtag.deploy.commands.training import train_on
 from fedtag.deploy.commands.watching import status
 from fedtag.deploy.terminal.endings import departing_readers, exit_codes
@@ -34,6 +35,11 @@ PANELS = {
     "For institutions": (validate, identity, predict, export),
     "For auditors": (audit, privacy_audit),
 }
+GROUPS: Mapping[str, tuple[str, typer.Typer]] = {
+    "serve": ("For coordinators", serve),
+    "site": ("For institutions", site),
+}
+"""Of commands, with the panel in which each stands."""
 NAMES: Mapping[Callable[..., None], str] = {list_settings: "settings"}
 """Of commands that are not called as their functions are."""
 
@@ -58,6 +64,8 @@ app = typer.Typer(
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(NAMES.get(command), cls=PlainCommand, rich_help_panel=panel)(command)
+for name, (panel, group) in GROUPS.items():
+    app.add_typer(group, name=name, rich_help_panel=panel)
 
 
 def versions() -> list[str]:
@@ -72,9 +80,6 @@ def _show_versions(wanted: bool) -> None:
     if wanted:
         typer.echo("\n".join(versions()))
         raise typer.Exit
-
-
-app.add_typer(serve, name="serve", rich_help_panel="For coordinators")
 
 
 @app.callback()

@@ -33,9 +33,14 @@ class Finding:
     essential: bool = True
 
 
-def examine() -> list[Finding]:
-    """Everything, in the order in which a person would look."""
-    return [finding for check in CHECKS for finding in check()]
+def examine(policy: Path | None = None) -> list[Finding]:
+    """Everything, in the order in which a person would look.
+
+    Args:
+        policy: of a site; None where there is none.
+    """
+    found = [finding for check in CHECKS for finding in check()]
+    return found if policy is None else [*found, *_policy(policy)]
 
 
 def show_findings(findings: list[Finding]) -> bool:
@@ -137,6 +142,17 @@ def _places() -> Iterator[Finding]:
     origin = "FEDTAG_CACHE" if "FEDTAG_CACHE" in os.environ else "set FEDTAG_CACHE to change it"
     detail = f"{cache} ({origin})" if good else f"{cache} cannot be written; set FEDTAG_CACHE"
     yield Finding("cache", good, detail)
+
+
+def _policy(path: Path) -> Iterator[Finding]:
+    from fedtag.client.policy.rules import read_policy
+
+    try:
+        read_policy(path)
+    except FedtagError as error:
+        yield Finding("policy", False, str(error))
+        return
+    yield Finding("policy", True, f"{path}: every rule means something here")
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (_python, _torch, _weights, _flower, _ports, _places)

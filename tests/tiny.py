@@ -213,6 +213,7 @@ class Tiny:
         tell: Tell | None = None,
         answer: Answer | None = None,
         online: Online | None = None,
+        policy: Path | None = None,
     ) -> Tried:
         """One run.
 
@@ -224,6 +225,7 @@ class Tiny:
             place: of a stopped run that is to go on.
             patient: whether the server waits long for replies; if some are lost, it had better not.
             tell, answer, online: see MeddlingGrid.
+            policy: of the first site.
         """
         waiting = {} if patient else IMPATIENT
         flat = {**TINY, **waiting, "clients": clients, **(settings or {})}
@@ -238,6 +240,7 @@ class Tiny:
                 place / "cache",
                 "cpu",
                 roster,
+                None if k else policy,
             )
             for k in range(clients)
         ]

@@ -12,6 +12,7 @@ from fedtag.client.context.progress import Report
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.side import ClientSide
+from fedtag.client.policy.gate import Gate
 from fedtag.client.run.agreement import check_agreement, fix_settings
 from fedtag.client.run.commitment import committed_counts
 from fedtag.client.run.guard import Guard
@@ -56,10 +57,12 @@ class SiteRun:
         Raises:
             VersionError: the server's run is made of something else than what is installed here.
             ProtocolError: the run came with other settings before.
+            PolicyError: the site's policy refuses the run, the instruction, or what would leave.
         """
         check_agreement(instruction, self.config)
         self._clock.restart()
         with full_disk_explained(self.site):
+            self._gate.admit(instruction)
             fix_settings(self.site, instruction, self.config)
             if instruction.phase in PROTOCOL:
                 content = self._guard.answered(instruction)
@@ -70,9 +73,12 @@ class SiteRun:
         if instruction.content.values.get(INTRODUCE):
             values["introduction"] = self.introduction(instruction.run)
         content = Content(content.tensors, values, content.letters)
-        return Reply(
+        reply = Reply(
             instruction.run, instruction.step, instruction.round, instruction.phase, self.site.name, content
         )
+        with full_disk_explained(self.site):
+            self._gate.let_out(reply, instruction)
+        return reply
 
     def introduction(self, run: str) -> dict[str, Any]:
         """What all clients must agree upon, and what was encoded, which tells about how many nodes there are."""
@@ -100,6 +106,10 @@ class SiteRun:
             content = self._guard.let_out(content, instruction, lambda name: method.may_lack(name, context))
         post.close()
         return content
+
+    @cached_property
+    def _gate(self) -> Gate:
+        return Gate(self.site, self.config)
 
     @cached_property
     def _guard(self) -> Guard:

@@ -25,6 +25,7 @@ class Site:
         roster: file with the keys of all sites, as their operators exchanged them; with one, the site's updates
             leave it under masks only, and it trusts no key or list of survivors that the server tells.
         models: folders in which encoders and language models lie by the names that settings give them.
+        policy: file with what the institution allows; None allows whatever the settings of a run say.
         seed: of a simulated site, by which groups under masks are drawn again the same; None where they must be drawn
             as nobody can know.
     """
@@ -35,6 +36,7 @@ class Site:
     cache: Path
     device: str = "auto"
     roster: Path | None = None
+    policy: Path | None = None
     seed: int | None = None
     models: tuple[Path, ...] = ()
 
@@ -94,7 +96,7 @@ def check_name(name: str) -> None:
 
 def site_from_node_config(node: Mapping[str, object], device: str) -> Site:
     """The site that a SuperNode's --node-config describes: data, and optionally name, workspace, cache,
-    device, roster, models.
+    device, roster, models, policy.
 
     Raises:
         ConfigError: without data, or if data is not a folder.
@@ -115,4 +117,5 @@ def site_from_node_config(node: Mapping[str, object], device: str) -> Site:
         device=str(node.get("device", device)),
         roster=Path(str(node["roster"])).expanduser() if "roster" in node else None,
         models=tuple(Path(one).expanduser() for one in str(node.get("models", "")).split(os.pathsep) if one),
+        policy=Path(str(node["policy"])).expanduser() if "policy" in node else None,
     )

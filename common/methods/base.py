@@ -20,7 +20,7 @@ Table = dict[str, Any]
 """Of which its reader checks more than a schema can say."""
 
 BASE_RECORDS = (
-    Record("best", "the global model of the best round so far"),
+    Record("best", "the global model of the best round so far", told=True),
     Record("scores", "right and wrong predictions by class, and confidences in 15 bins", summed=True),
     Record("sizes", "numbers of nodes: all, training, validation, test", form="value", schema=NodeCounts),
     Record(
@@ -94,7 +94,7 @@ def averaged_records(update: str) -> tuple[Record, ...]:
         update: what an update reveals.
     """
     return (
-        Record("model", "the global model"),
-        Record("average", "the running average of the global model"),
+        Record("model", "the global model", told=True),
+        Record("average", "the running average of the global model", told=True),
         Record("update", update, summed=True),
     )

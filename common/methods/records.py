@@ -50,6 +50,7 @@ class Record:
             client to client, which the server relays sealed.
         schema: of a value that clients send: a type that pydantic can check strictly, with the bounds of its values.
             None for what the server sends.
+        told: tensors that the server alone sends.
         alone: tensors that the server sends to those clients alone that lack them; all are told their fingerprint, in a
             value of the same name.
         summed: clients' parts come together in a sum, so that under masks no single one is seen.
@@ -62,9 +63,15 @@ class Record:
     protected: Protection = "none"
     form: Literal["tensors", "value", "letter"] = "tensors"
     schema: Any = None
+    told: bool = False
     alone: bool = False
     summed: bool = False
     column: bool = False
+
+    @property
+    def leaves(self) -> bool:
+        """Whether clients send it."""
+        return self.schema is not None if self.form == "value" else not (self.told or self.alone)
 
     @cached_property
     def _adapter(self) -> TypeAdapter[Any]:

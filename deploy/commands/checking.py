@@ -25,17 +25,22 @@ def validate(
     show_folder(validate_folder(folder), folder)
 
 
-def doctor(debug: Debug = False) -> None:
+def doctor(
+    policy: Annotated[
+        Path | None, typer.Option(help="A site's policy, to be checked as well.", show_default=False)
+    ] = None,
+    debug: Debug = False,
+) -> None:
     """Say what this machine has: Python, PyTorch, devices, models, Flower, ports, disk.
 
-    Reads the bundled model files to verify them; writes nothing. The exit code is 1 if something essential
-    is missing.
+    Reads the bundled model files to verify them, and the policy; writes nothing. The exit code is 1 if something
+    essential is missing.
 
     Example: `fedtag doctor`
     """
     from fedtag.deploy.doctor import examine, show_findings
 
-    if not show_findings(examine()):
+    if not show_findings(examine(policy)):
         raise typer.Exit(1)
 
 

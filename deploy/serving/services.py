@@ -159,10 +159,20 @@ class SiteService:
         """Run until SIGTERM; the site's worker ends with it.
 
         Raises:
-            ConfigError: the site's settings are wrong, or a key is missing.
+            ConfigError: the site's settings or its policy are wrong, or a key is missing.
             DeploymentError: a port is taken, or a program cannot be started.
         """
         site = site_from_node_config(self.node(), "auto")
+        if site.policy is not None:
+            # Rules take a moment to load, and no other service needs them.
+            from fedtag.client.policy.rules import read_policy
+
+            read_policy(site.policy)
+            if self.plain:
+                raise ConfigError(
+                    f"{site.name} has a policy, which code that a server sends need not keep: leave --plain-executors "
+                    f"out, or policy out of {self.node_file}"
+                )
         if self.plain:
             LOGGER.warning(
                 "--plain-executors: whoever controls the SuperLink can run code at %s, beside its data",

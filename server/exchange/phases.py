@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 
 from torch import Tensor
@@ -16,6 +15,7 @@ from fedtag.common.secure.names import INGREDIENTS, INTRODUCE
 from fedtag.common.secure.phases import PROTOCOL
 from fedtag.common.settings.registry import FEDTAG
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
+from fedtag.server.exchange.absence import Absence
 from fedtag.server.exchange.exchange import Exchange
 from fedtag.server.exchange.inbox import Inbox
 from fedtag.server.exchange.ledger import add_durations, disclosures
@@ -137,15 +137,14 @@ class Phases:
         deadline = settings.first_deadline if current.number == 1 else settings.deadline
         if asked is None:
             asked = participants(self.online(), self.names, self.config, current.number, phase, current.due)
-        once = wanted is not None
-        attempts = 1 if once else settings.retries + 1
-        if wanted is None:
-            wanted = max(
-                1, math.ceil(settings.quorum * len(asked)), self.fewest if phase.gathers == "step" else 1
-            )
+        once, fewest = wanted is not None, self.fewest if phase.gathers == "step" else 1
+        absence = Absence(settings, len(asked), begun=once or bool(self.names))
+        wanted = wanted if wanted is not None else absence.quorum(fewest)
         usable: dict[str, Reply] = {}
         failures: dict[str, str] = {}
-        for _ in range(attempts):
+        attempts = 1 if once else settings.retries + 1
+        while attempts:
+            attempts -= 1
             instructions = {
                 node: self._instruction(current, node, part, deadline, extra if part is phase else None)
                 for node, part in asked.items()
@@ -166,6 +165,8 @@ class Phases:
             troubles = exchanged.failures | refusals_by_node(exchanged.replies, refused)
             self.monitor.exchanged(current.number, phase.name, exchanged, troubles, self.names)
             refused |= {labels[node]: reason for node, reason in exchanged.failures.items()}
+            known = {labels[node] for node in absence.noted(asked, exchanged.failures)}
+            wanted = wanted if once else absence.quorum(fewest)
             usable = accepted | usable
             failures = {name: why for name, why in (failures | refused).items() if name not in usable}
             current.traffic.up += exchanged.bytes_up
@@ -174,14 +175,17 @@ class Phases:
             self.directory.append_disclosures(
                 disclosures(current.number, labelled, accepted, self.inbox.declared)
             )
-            for client, reason in sorted(refused.items()):
+            for client, reason in sorted((name, why) for name, why in refused.items() if name not in known):
                 note = f"round {current.number}, {client} is left out: {reason}"
                 self.progress.note(note, left_out(current.number, client, reason, self.names.values()))
             if len(usable) >= wanted:
                 if phase.letters:
                     self.messages.exchanged(usable, self.progress.note)
                 return dict(sorted(usable.items())), failures
+            waits = absence.wait(self.monitor.beat)
+            attempts += waits
             online = set(self.exchange.nodes(1, self.progress, self.monitor, self.inbox.silent))
+            online -= set() if waits else absence.pending
             asked = {
                 node: part
                 for node, part in asked.items()

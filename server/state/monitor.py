@@ -285,8 +285,13 @@ def left_out(number: int, client: str, reason: str, known: Collection[str]) -> d
         reason: as notes give it.
         known: the names that have been accepted; another one is a claim.
     """
-    found = _ERROR.match(reason)
-    code, error = (int(found[1]), found[2]) if found else (None, None)
+    code, error = error_in(reason)
     node = client.removeprefix("node ") if client.startswith("node ") else None
     name = client if client in known else None
     return fields(Event.LEFT_OUT, round=number, client=name, node=node, code=code, error=error)
+
+
+def error_in(reason: str) -> tuple[int | None, str | None]:
+    """Flower's code and the kind of the error in a reason why a client's answer is of no use."""
+    found = _ERROR.match(reason)
+    return (int(found[1]), found[2]) if found else (None, None)

@@ -95,7 +95,7 @@ SPEC = MethodSpec(
             schema=ToldArchitecture,
             column=True,
         ),
-        Record("searched", "the supernet that the search left, to be scored once more"),
+        Record("searched", "the supernet that the search left, to be scored once more", told=True),
         Record("search_rounds", "the number of rounds after which the search ended early", form="value"),
         Record("longer", "which clients are to train longer, since their accuracy lags behind", form="value"),
     ),

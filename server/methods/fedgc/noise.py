@@ -14,7 +14,8 @@ from fedtag.common.methods.fedgc.noise import LIMITS, WHAT
 from fedtag.common.methods.fedgc.noise import UNIT as PROTECTED
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.methods.fedgc.stages import teaching_rounds
-from fedtag.server.strategies.accounting import distributed_sensitivity, privacy_spent
+from fedtag.common.numerics.accounting import distributed_sensitivity
+from fedtag.server.strategies.accounting import privacy_spent
 
 NOISY = "noisy counts"
 """In the values of the state: what the clients' counts with noise came to, by class."""

@@ -38,6 +38,9 @@ COMMANDS = (
     "methods",
     "serve link",
     "serve site",
+    "site preview",
+    "site approve",
+    "site check",
 )
 HEAVY = {"torch", "flwr", "pandas", "numpy", "scipy", "pyarrow", "transformers", "matplotlib"}
 # Help takes a fifth of a second; a machine that does other things takes several times as long.
@@ -71,7 +74,7 @@ def loaded(*arguments: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["simulate", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["simulate", "--help"], ["site", "preview", "--help"]])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert loaded(*arguments) & {*HEAVY, "pydantic", "rich.console"} == set()
 

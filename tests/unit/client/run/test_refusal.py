@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from fedtag.client.run.refusal import HIDDEN, reason, signed
-from fedtag.common.errors import DataError, ProtocolError, RunError, VersionError
+from fedtag.common.errors import ApprovalError, DataError, PolicyError, ProtocolError, RunError, VersionError
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -25,6 +25,8 @@ def caused(error: Exception, cause: Exception) -> Exception:
         ),
         (ProtocolError("a\x1b[2Jb" + "c" * 1000), "ProtocolError: a\ufffd[2Jb" + "c" * 479),
         (VersionError("install the same"), "VersionError: install the same"),
+        (PolicyError("rule 'hours' refuses"), "PolicyError: rule 'hours' refuses"),
+        (ApprovalError("waiting"), "ApprovalError: waiting"),
         (
             OSError(errno.ENOSPC, "patient 17", "/data/patient 17"),
             "OSError: No space left on device; the site's own log says more",

@@ -39,9 +39,11 @@ def test_a_node_config_decides_everything_that_it_names(tmp_path: Path) -> None:
         "workspace": str(tmp_path / "w"),
         "cache": str(tmp_path / "c"),
         "device": "cuda:1",
+        "roster": str(tmp_path / "r"),
+        "policy": str(tmp_path / "p"),
     }
     assert site_from_node_config(node, "cpu") == Site(
-        "north", tmp_path, tmp_path / "w", tmp_path / "c", "cuda:1"
+        "north", tmp_path, tmp_path / "w", tmp_path / "c", "cuda:1", tmp_path / "r", tmp_path / "p"
     )
 
 

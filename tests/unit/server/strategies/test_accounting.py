@@ -15,13 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedtag.common.errors import ConfigError
+from fedtag.common.numerics.accounting import distributed_sensitivity, epsilon
 from fedtag.common.numerics.noise import share_of_noise
-from fedtag.server.strategies.accounting import (
-    PrivacySpent,
-    distributed_sensitivity,
-    epsilon,
-    privacy_spent,
-)
+from fedtag.server.strategies.accounting import PrivacySpent, privacy_spent
 
 
 def accounted(accountant: dp_accounting.PrivacyAccountant, noise: float, rounds: int, delta: float) -> float:

@@ -1,0 +1,1 @@
+"""What an institution allows, whatever a server asks for."""

@@ -1,0 +1,181 @@
+"""Runs that came to a site whose policy wants them approved by hand: what they ask, and what was approved."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fedtag.client.policy.leaving import Leaving
+from fedtag.client.policy.rules import Policy
+from fedtag.client.policy.spending import locked
+from fedtag.client.site.site import Site
+from fedtag.client.site.state import check_run
+from fedtag.client.site.whole_file import write_whole
+from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError, RunError
+
+APPROVED = "approved.json"
+WAITING = "waiting"
+MOST_WAITING = 100
+"""Whoever may start runs could otherwise fill the disk."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run asks of a site.
+
+    Args:
+        run: its identifier, which the server chose.
+        digest: SHA-256 of settings and records.
+        settings: that decide results, by dotted key.
+        records: each kind that may leave, how, and what it reveals.
+        site: its name.
+        data: its folder.
+        workspace: of the site.
+        came: when, in ISO 8601.
+    """
+
+    run: str
+    digest: str
+    settings: Mapping[str, Any]
+    records: tuple[tuple[str, str, str], ...]
+    site: str
+    data: str
+    workspace: str
+    came: str
+
+    @property
+    def config(self) -> RunConfig:
+        """The settings, resolved."""
+        return RunConfig.from_flat(self.settings)
+
+
+def request_of(run: str, config: RunConfig, leaves: tuple[Leaving, ...], site: Site) -> Request:
+    """What a run asks, as it is shown to whoever approves it.
+
+    Raises:
+        RunError: the run's identifier can be no file's name.
+    """
+    check_run(run)
+    settings = config.decisive()
+    records = tuple((one.record.name, one.how, one.record.reveals) for one in leaves)
+    digest = hashlib.sha256(json.dumps([settings, records], sort_keys=True).encode()).hexdigest()
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return Request(run, digest, settings, records, site.name, str(site.folder), str(site.workspace), now)
+
+
+class Requests:
+    """The requests in a policy's folder.
+
+    A run that waits is written once: what somebody reads before an approval is what is approved.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def waiting(self) -> list[Request]:
+        """Those that nobody has approved yet, the oldest first."""
+        return sorted(self._waiting(), key=lambda one: (one.came, one.run))
+
+    def find(self, run: str) -> Request:
+        """The one of a run that waits.
+
+        Raises:
+            ConfigError: none does under this identifier; those that do are named.
+        """
+        for one in self.waiting():
+            if one.run == run:
+                return one
+        known = ", ".join(one.run for one in self.waiting()) or "none"
+        raise ConfigError(f"run {run!r} does not wait for approval here; waiting: {known}")
+
+    def is_approved(self, request: Request, every: bool) -> bool:
+        """Whether somebody has approved what is asked.
+
+        Args:
+            request: of a run.
+            every: whether only this run counts, or any with the same settings and records.
+        """
+        return any(
+            entry["digest"] == request.digest and (not every or entry["run"] == request.run)
+            for entry in self._approved()
+        )
+
+    def wait(self, request: Request) -> Request | None:
+        """Keep a request that nobody has approved; the one of the same run that was kept before, if it is another.
+
+        Raises:
+            RunError: too many wait already.
+        """
+        with locked(self.folder):
+            waiting = {one.run: one for one in self._waiting()}
+            if request.run in waiting:
+                before = waiting[request.run]
+                return before if before.digest != request.digest else None
+            if len(waiting) >= MOST_WAITING:
+                raise RunError(
+                    f"{len(waiting)} runs wait for approval: approve or delete some in {self._place}"
+                )
+            write_whole(self._file(request.run), json.dumps(asdict(request), indent=1).encode())
+            return None
+
+    def approve(self, run: str) -> Request:
+        """Approve the run that waits under this identifier; what it asked for is what is approved.
+
+        Raises:
+            ConfigError: none does.
+        """
+        with locked(self.folder):
+            request = self.find(run)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            entry = {"run": run, "digest": request.digest, "approved": now}
+            write_whole(self.folder / APPROVED, json.dumps([*self._approved(), entry], indent=1).encode())
+            self._file(run).unlink(missing_ok=True)
+            return request
+
+    @property
+    def _place(self) -> Path:
+        return self.folder / WAITING
+
+    def _file(self, run: str) -> Path:
+        return self._place / f"{run}.json"
+
+    def _waiting(self) -> Iterator[Request]:
+        for path in self._place.glob("*.json"):
+            entry = _read(path)
+            try:
+                yield Request(**{**entry, "records": tuple(tuple(one) for one in entry["records"])})
+            except (TypeError, KeyError) as error:
+                raise RunError(f"{path} is damaged ({error}): delete it") from error
+
+    def _approved(self) -> list[Mapping[str, Any]]:
+        path = self.folder / APPROVED
+        found = _read(path) if path.is_file() else []
+        if not isinstance(found, list) or not all({"run", "digest"} <= entry.keys() for entry in found):
+            raise RunError(f"{path} is damaged: restore it, or delete it and approve runs anew")
+        return found
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise RunError(f"{path} is damaged ({error}): delete it") from error
+
+
+def kept_requests(policy: Policy) -> Requests:
+    """The requests in the folder of a policy.
+
+    Raises:
+        ConfigError: the policy asks for no approval.
+    """
+    if policy.place is None or policy.approval == "off":
+        raise ConfigError(
+            f"policy {policy.path}: no run waits where nobody approves any: set approval and folder"
+        )
+    return Requests(policy.place)
