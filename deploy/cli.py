@@ -22,7 +22,9 @@ from fedtag.deploy.commands.listing import methods
 from fedtag.deploy.commands.pinning import identity
 from fedtag.deploy.commands.predicting import predict
 from fedtag.deploy.commands.running import demo, simulate, up
+from fedtag.deploy.commands.site import site
 from fedtag.deploy.commands.training import train_on
+from fedtag.deploy.commands.verifying import log
 from fedtag.deploy.commands.watching import status
 from fedtag.deploy.terminal.endings import departing_readers, exit_codes
 from fedtag.deploy.terminal.help import WIDTH, PlainCommand, PlainGroup
@@ -33,6 +35,11 @@ PANELS = {
     "For institutions": (validate, identity, predict, export),
     "For auditors": (audit, privacy_audit),
 }
+GROUPS: Mapping[str, Mapping[str, typer.Typer]] = {
+    "For institutions": {"site": site},
+    "For auditors": {"log": log},
+}
+"""Commands that have commands."""
 NAMES: Mapping[Callable[..., None], str] = {list_settings: "settings"}
 """Of commands that are not called as their functions are."""
 
@@ -57,6 +64,8 @@ app = typer.Typer(
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(NAMES.get(command), cls=PlainCommand, rich_help_panel=panel)(command)
+    for name, group in GROUPS.get(panel, {}).items():
+        app.add_typer(group, name=name, rich_help_panel=panel)
 
 
 def versions() -> list[str]:

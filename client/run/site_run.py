@@ -17,6 +17,8 @@ from fedtag.client.run.commitment import committed_counts
 from fedtag.client.run.guard import Guard
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data
+from fedtag.client.run.recorded import Recorded
+from fedtag.client.run.snapshot import begun, check_unchanged
 from fedtag.client.site.site import Site
 from fedtag.client.site.storage import full_disk_explained
 from fedtag.client.train.threads import limited_threads
@@ -55,20 +57,36 @@ class SiteRun:
 
         Raises:
             VersionError: the server's run is made of something else than what is installed here.
-            ProtocolError: the run came with other settings before.
+            ProtocolError: the run came with other settings before, or the site's data have changed since.
         """
+        record = Recorded(self.site, instruction)
+        with full_disk_explained(self.site):
+            record.instructed()
+            try:
+                reply = self._carried_out(instruction, record)
+            except Exception as error:
+                record.refused(error)
+                raise
+            record.answered(reply, self._guard.declared)
+        return reply
+
+    def _carried_out(self, instruction: Instruction, record: Recorded) -> Reply:
         check_agreement(instruction, self.config)
         self._clock.restart()
-        with full_disk_explained(self.site):
-            fix_settings(self.site, instruction, self.config)
-            if instruction.phase in PROTOCOL:
-                content = self._guard.answered(instruction)
-            else:
-                content = self._contribution(instruction)
+        fix_settings(self.site, instruction, self.config)
+        if data := begun(self.site, instruction.run, lambda: self.data.text_graph):
+            record.began(self.config.digest(), data)
+        check_unchanged(self.site, instruction.run)
+        if instruction.phase in PROTOCOL:
+            content = self._guard.answered(instruction)
+        else:
+            content = self._contribution(instruction)
         values = dict(content.values)
         values["seconds"] = {work: round(seconds, 6) for work, seconds in self._clock.seconds.items()}
         if instruction.content.values.get(INTRODUCE):
             values["introduction"] = self.introduction(instruction.run)
+        # What was read while somebody wrote it is of no state.
+        check_unchanged(self.site, instruction.run)
         content = Content(content.tensors, values, content.letters)
         return Reply(
             instruction.run, instruction.step, instruction.round, instruction.phase, self.site.name, content

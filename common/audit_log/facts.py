@@ -142,10 +142,11 @@ class Exchanged(Exchange):
 
 
 class Released(Facts):
-    """A run's release: SHA-256 of its files as they were written."""
+    """A run's release: the fingerprint of its parameters, and SHA-256 of its files as they were written."""
 
     run: Run
     round: Count | None = None
+    fingerprint: Hex32 | None = None
     model: Hex32 | None = None
     card: Hex32 | None = None
     disclosures: Hex32 | None = None
