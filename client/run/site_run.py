@@ -11,6 +11,7 @@ from fedtag.client.context.messages import Messages
 from fedtag.client.context.progress import Report
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
+from fedtag.client.data.text_graph import TRAIN
 from fedtag.client.methods.side import ClientSide
 from fedtag.client.run.agreement import check_agreement, fix_settings
 from fedtag.client.run.commitment import committed_counts
@@ -19,6 +20,9 @@ from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data
 from fedtag.client.run.recorded import Recorded
 from fedtag.client.run.snapshot import begun, check_unchanged
+from fedtag.client.site.audit import site_log
+from fedtag.client.site.register import Register
+from fedtag.client.site.retention import KEEP, Retention, sweep
 from fedtag.client.site.site import Site
 from fedtag.client.site.storage import full_disk_explained
 from fedtag.client.train.threads import limited_threads
@@ -39,11 +43,19 @@ class SiteRun:
         site: where its data and its own files lie.
         config: of the run.
         progress: told how far long work is.
+        retention: how long the site keeps what earlier runs left.
     """
 
-    def __init__(self, site: Site, config: RunConfig, progress: Report | None = None) -> None:
+    def __init__(
+        self,
+        site: Site,
+        config: RunConfig,
+        progress: Report | None = None,
+        retention: Retention = KEEP,
+    ) -> None:
         self.site = site
         self.config = config
+        self.retention = retention
         self._clock = Clock()
         self._progress = progress
 
@@ -76,6 +88,7 @@ class SiteRun:
         fix_settings(self.site, instruction, self.config)
         if data := begun(self.site, instruction.run, lambda: self.data.text_graph):
             record.began(self.config.digest(), data)
+            self._registered(instruction.run, data)
         check_unchanged(self.site, instruction.run)
         if instruction.phase in PROTOCOL:
             content = self._guard.answered(instruction)
@@ -91,6 +104,13 @@ class SiteRun:
         return Reply(
             instruction.run, instruction.step, instruction.round, instruction.phase, self.site.name, content
         )
+
+    def _registered(self, run: str, data: str) -> None:
+        """Note which nodes the run is about, and remove what was kept for long enough, before it begins."""
+        if site_log(self.site).kept:
+            graph = self.data.text_graph
+            Register(self.site).enter(run, data, graph.node_ids, graph.split == TRAIN)
+            sweep(self.site, self.retention, running=run)
 
     def introduction(self, run: str) -> dict[str, Any]:
         """What all clients must agree upon, and what was encoded, which tells about how many nodes there are."""

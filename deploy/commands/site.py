@@ -2,7 +2,8 @@
 
 import typer
 
-from fedtag.deploy.terminal.help import PlainGroup
+from fedtag.deploy.commands.forgetting import forget, sweep
+from fedtag.deploy.terminal.help import PlainCommand, PlainGroup
 
 site = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
 
@@ -13,3 +14,7 @@ def sites() -> None:
 
     Example: `fedtag site forget paper-17 --data /data/hospital-a`
     """
+
+
+for command in (forget, sweep):
+    site.command(cls=PlainCommand)(command)

@@ -22,7 +22,11 @@ from fedtag.deploy.cli import app
 from tests.tiny import Tiny, Tried
 
 MARK = "zqmark"
-HIDDEN = {"privacy.secure-aggregation": True, "privacy.hide-statistics": True}
+HIDDEN: dict[str, object] = {
+    "privacy.secure-aggregation": True,
+    "privacy.hide-statistics": True,
+    "aggregation.weights": "uniform",
+}
 KINDS: dict[str, dict[str, object]] = {
     "fedavg": {},
     "fedavg masked": {"privacy.secure-aggregation": True},
@@ -30,7 +34,7 @@ KINDS: dict[str, dict[str, object]] = {
     "isolated": {"method": "isolated"},
     "dance": {"method": "dance"},
     "fedc4": {"method": "fedc4"},
-    "fedgc": {"method": "fedgc", "fedgc.min-class-count": 1, "fedgc.self-training-rounds": 1},
+    "fedgc": {"method": "fedgc", "fedgc.learn-from": "both", "fedgc.self-training-rounds": 1},
     "da_dfgas": {"method": "da_dfgas"},
     "neighbours": {"parts": "neighbour-generator"},
 }
