@@ -77,8 +77,8 @@ def without(folder: Path, nodes: Collection[str]) -> Taken:
     return Taken(rows, edges, files)
 
 
-def stage(folder: Path, taken: Taken, receipts: list[dict[str, Any]]) -> None:
-    """Write the new files beside the old ones, and a journal by which `finish` puts them in place.
+def stage(folder: Path, taken: Taken) -> None:
+    """Write the new files beside the old ones, which stay in place.
 
     Raises:
         DataError: the folder cannot be written; it names the rows, for whoever can.
@@ -86,14 +86,18 @@ def stage(folder: Path, taken: Taken, receipts: list[dict[str, Any]]) -> None:
     try:
         for name, content in taken.files.items():
             write_whole(folder / f"{STAGED}{name}", content)
-        journal = {"files": sorted(taken.files), "receipts": receipts}
-        write_whole(folder / JOURNAL, json.dumps(journal).encode())
     except OSError as error:
         numbers = ", ".join(str(row + 1) for row in taken.rows)
         raise DataError(
             f"{folder} cannot be written ({error.strerror}), and nothing was removed: take rows {numbers} out of its "
             f"nodes, the same rows out of features.npy, and their {taken.edges} edges; then call this again"
         ) from error
+
+
+def journal(folder: Path, taken: Taken, receipts: list[dict[str, Any]]) -> None:
+    """Say that all else is removed: from now on `finish` puts the staged files in place."""
+    content = {"files": sorted(taken.files), "receipts": receipts}
+    write_whole(folder / JOURNAL, json.dumps(content).encode())
 
 
 def finish(folder: Path, log: Callable[[dict[str, Any]], None]) -> bool:
@@ -106,20 +110,20 @@ def finish(folder: Path, log: Callable[[dict[str, Any]], None]) -> bool:
     Returns:
         Whether there was anything to do.
     """
-    journal = folder / JOURNAL
-    if not journal.is_file():
+    path = folder / JOURNAL
+    if not path.is_file():
         return False
     try:
-        found = json.loads(journal.read_bytes())
+        found = json.loads(path.read_bytes())
     except ValueError as error:
-        raise RunError(f"{journal} is damaged: delete it, and forget the node again") from error
+        raise RunError(f"{path} is damaged: delete it, and forget the node again") from error
     for name in found["files"]:
         staged = folder / f"{STAGED}{name}"
         if name in (*ENDS, "features.npy") and staged.is_file():
             staged.replace(folder / name)
     for receipt in found["receipts"]:
         log(receipt)
-    journal.unlink()
+    path.unlink()
     return True
 
 
@@ -143,7 +147,7 @@ def _parquet(path: Path, columns: tuple[str, ...], nodes: frozenset[str]) -> tup
 
 def _csv(path: Path, columns: tuple[str, ...], nodes: frozenset[str]) -> tuple[bytes, list[int]]:
     csv.field_size_limit(sys.maxsize)
-    text = path.read_text(encoding="utf-8", newline="")
+    text = path.read_bytes().decode()
     mark = BOM if text.startswith(BOM) else ""
     records = csv.reader(io.StringIO(text.removeprefix(BOM), newline=""))
     out = io.StringIO(newline="")

@@ -10,7 +10,7 @@ from typing import Any
 
 from fedtag.client.data.folder import read_folder
 from fedtag.client.forgetting.evidence import without_evidence_of
-from fedtag.client.forgetting.folder import finish, stage, without
+from fedtag.client.forgetting.folder import finish, journal, stage, without
 from fedtag.client.run.agreement import SETTINGS
 from fedtag.client.run.commitment import COUNTS
 from fedtag.client.run.snapshot import DATA
@@ -104,7 +104,7 @@ def _removed(site: Site, wanted: Sequence[str], texts: dict[str, str], done: lis
     runs = {node: register.runs_of(node) for node in wanted}
     taken = without(site.folder, gone)
     # Before anything else is removed it is certain that the rows can be.
-    stage(site.folder, taken, [])
+    stage(site.folder, taken)
     only = sorted({texts[node] for node in wanted if texts[node] and node not in shared})
     stored, summaries, vectors = caches(site)
     counts = {
@@ -126,7 +126,7 @@ def _removed(site: Site, wanted: Sequence[str], texts: dict[str, str], done: lis
         }
         for node in wanted
     ]
-    stage(site.folder, taken, receipts)
+    journal(site.folder, taken, receipts)
     finish(site.folder, lambda facts: log.append("forgotten", **_facts(facts)))
     found = [Forgotten(node, register.receipt(node).hex(), runs[node], node in shared) for node in wanted]
     return Forgetting((*found, *done), **counts)

@@ -17,4 +17,4 @@ def sites() -> None:
 
 
 for command in (forget, sweep):
-    site.command(cls=PlainCommand)(command)
+    site.command(cls=PlainCommand, rich_help_panel="Commands")(command)

@@ -26,7 +26,7 @@ def logs() -> None:
     """
 
 
-@log.command("verify", cls=PlainCommand)
+@log.command("verify", cls=PlainCommand, rich_help_panel="Commands")
 def verify_log(
     path: Annotated[
         Path,

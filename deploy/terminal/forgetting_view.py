@@ -19,7 +19,7 @@ def show_forgetting(found: Forgetting) -> None:
             role = "a training node" if part.trained else "no training node"
             say(
                 results(),
-                f"  it was in the data of run {part.run}, as {role}: the model released there stays as it is",
+                f"  it was in the data of run {part.run}, as {role}: its released model stays",
             )
         if node.shared:
             say(
