@@ -14,9 +14,11 @@ from fedtag.client.data.stamp import Stamp, stamp_of
 from fedtag.client.run.agreement import lacking_explained
 from fedtag.client.run.recorded import CLOSE
 from fedtag.client.run.site_run import SiteRun
+from fedtag.client.site.audit import site_log
 from fedtag.client.site.site import Site, site_from_node_config
 from fedtag.client.worker.identity import settings_digest
 from fedtag.common.config import RunConfig
+from fedtag.common.wire.protocol import installed_release
 from fedtag.common.wire.records import Instruction, Reply
 
 
@@ -39,6 +41,7 @@ class OpenRuns:
     def __init__(self, most: int = 2) -> None:
         self.most = most
         self._open: OrderedDict[tuple[str, str], OpenRun] = OrderedDict()
+        self._started = False
 
     def __len__(self) -> int:
         return len(self._open)
@@ -59,6 +62,9 @@ class OpenRuns:
         with lacking_explained(instruction):
             config = RunConfig.from_flat(run_config)
         site = site_from_node_config(node, config.device)
+        if not self._started:
+            site_log(site).append("started", what="worker", release=installed_release())
+            self._started = True
         key = (instruction.run, settings_digest(run_config, node))
         found = self._opened(key, site, config)
         try:

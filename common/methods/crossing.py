@@ -75,4 +75,4 @@ def message_digest(record: Instruction | Reply, known: Digests | None = None) ->
 
 
 def _raw(value: Tensor) -> memoryview:
-    return memoryview(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data

@@ -138,12 +138,12 @@ def _files(run: RunDirectory, released: Released) -> list[str]:
 
 
 def _disclosed(run: RunDirectory, exchanges: Sequence[Exchanged]) -> list[str]:
-    stated = Counter(
+    stated: Counter[Row] = Counter(
         (row.round, row.sender, word(row.kind), row.bytes, row.protected)
         for row in run.read_disclosures()
         if row.sender != "server"
     )
-    came = Counter(
+    came: Counter[Row] = Counter(
         row
         for one in exchanges
         for answer in one.answers
