@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from fedtag.client.site.audit import site_log
 from fedtag.client.site.register import FOLDER as REGISTER
 from fedtag.client.site.retention import Retention, caches, sweep
 from fedtag.client.site.site import Site
+from fedtag.client.site.state import StateStore
 from fedtag.client.text.cache import EncodedText, text_key
 from fedtag.client.text.store import ContentStore
 from fedtag.client.text.summaries import Summary
@@ -32,15 +33,23 @@ from fedtag.common.audit_log.lines import days
 from fedtag.common.audit_log.verification import lines_of, verify
 from fedtag.common.errors import DataError
 from fedtag.deploy.cli import app
-from tests.tiny import Tiny, Tried
+from tests.tiny import Tiny
 
 NODE, TEXT = "zqmark-7", "zqmark text of node 7"
 LONG_AGO = datetime.now(UTC) + timedelta(days=40)
 
 
-@pytest.fixture
-def marked(tiny: Tiny, tmp_path: Path) -> Tried:
-    """A run with evidence, at sites whose ids and texts are marked; site-0 has caches that know of node 7."""
+@dataclass(frozen=True)
+class Marked:
+    """Sites whose ids and texts are marked, after a run with evidence; the first has caches that know of node 7."""
+
+    sites: tuple[Site, ...]
+    run: str
+
+
+@pytest.fixture(scope="module")
+def finished(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Marked:
+    place = tmp_path_factory.mktemp("marked")
 
     def write(path: Path, nodes: int, seed: int) -> Path:
         graph = read_folder(tiny.write(path.with_name(f"{path.name}-raw"), nodes=nodes, seed=seed)).graph
@@ -48,11 +57,23 @@ def marked(tiny: Tiny, tmp_path: Path) -> Tried:
         texts = tuple(f"zqmark text of node {n}" for n in range(nodes))
         return write_folder(replace(graph, node_ids=ids, texts=texts, name=path.name), path)
 
-    (tmp_path / "data").mkdir()
-    run = replace(tiny, write=write, data=tmp_path / "data", folders={})({"method": "dance", "rounds": 2})
+    run = replace(tiny, write=write, data=place, folders={})({"method": "dance", "rounds": 1})
     assert run.error is None
-    fill(run.sessions[0].site)
-    return run
+    return Marked(tuple(session.site for session in run.sessions), run.rounds.run_state.run)
+
+
+@pytest.fixture
+def marked(finished: Marked, tmp_path: Path) -> Marked:
+    sites = []
+    for site in finished.sites[:2]:
+        folder, workspace = tmp_path / site.name / "data", tmp_path / site.name / "own"
+        shutil.copytree(site.folder, folder)
+        shutil.copytree(site.workspace, workspace)
+        sites.append(replace(site, folder=folder, workspace=workspace, cache=workspace / "cache"))
+    fill(sites[0])
+    # As a method keeps what goes by nodes.
+    StateStore(sites[0].state, finished.run).save(1, 1, {"core": torch.arange(3)}, {"nodes": [NODE]})
+    return Marked(tuple(sites), finished.run)
 
 
 def fill(site: Site, texts: tuple[str, ...] = (TEXT, "zqmark text of node 8")) -> None:
@@ -80,13 +101,13 @@ def places(site: Site, mark: str) -> list[Path]:
     return sorted(found)
 
 
-def test_every_trace_of_a_node_is_gone_and_the_rest_stays(marked: Tried) -> None:
-    site = marked.sessions[0].site
+def test_every_trace_of_a_node_is_gone_and_the_rest_stays(marked: Marked) -> None:
+    site = marked.sites[0]
     # The control: the search finds it wherever it is.
     assert {path.name for path in places(site, NODE)} >= {
         "nodes.parquet",
         "edges.parquet",
-        "round-0002.jsonl",
+        "round-0001.jsonl",
     }
     assert "summaries.sqlite" in {path.name for path in places(site, TEXT)}
     before = read_folder(site.folder).graph
@@ -98,7 +119,7 @@ def test_every_trace_of_a_node_is_gone_and_the_rest_stays(marked: Tried) -> None
     assert places(site, TEXT) == []
     assert (found.rows, found.vectors, found.summaries) == (1, 2, 1)
     assert found.packs > 0
-    assert found.states > 0
+    assert found.states == 1
     assert len([path for path in site.state.rglob("*") if path.is_file()]) == states - found.states
     after = read_folder(site.folder).graph
     kept = [row for row, node in enumerate(before.node_ids) if node != NODE]
@@ -115,26 +136,26 @@ def test_every_trace_of_a_node_is_gone_and_the_rest_stays(marked: Tried) -> None
     assert packs
 
 
-def test_the_receipt_names_nobody_and_the_runs_are_told(marked: Tried) -> None:
-    site = marked.sessions[0].site
+def test_the_receipt_names_nobody_and_the_runs_are_told(marked: Marked) -> None:
+    site = marked.sites[0]
     (told,) = forget(site, [NODE]).nodes
     (line,) = [line for line in lines_of(site.workspace / "audit") if line.event == "forgotten"]
     assert line.facts["receipt"] == told.receipt
     assert NODE not in days(site.workspace / "audit")[-1].read_text()
     assert verify(site.workspace / "audit").faults == ()
-    graph = read_folder(marked.sessions[1].site.folder).graph
-    run = marked.rounds.run_state.run
+    graph = read_folder(marked.sites[1].folder).graph
+    run = marked.run
     assert [(part.run, part.trained) for part in told.runs] == [(run, bool(graph.split[7] == 1))]
     # Another site's key gives another digest, so that lists of identifiers cannot be tried.
-    (other,) = forget(marked.sessions[1].site, [NODE]).nodes
+    (other,) = forget(marked.sites[1], [NODE]).nodes
     assert other.receipt != told.receipt
     # The same question again finds the receipt, and nothing to do.
     (again,) = forget(site, [NODE]).nodes
     assert (again.earlier, again.receipt, again.runs) == (True, told.receipt, told.runs)
 
 
-def test_the_register_of_runs_forgets_as_well(marked: Tried) -> None:
-    site = marked.sessions[0].site
+def test_the_register_of_runs_forgets_as_well(marked: Marked) -> None:
+    site = marked.sites[0]
     members = next((site.workspace / REGISTER).glob("*.members"))
     before = members.read_bytes()
     (told,) = forget(site, [NODE]).nodes
@@ -143,8 +164,8 @@ def test_the_register_of_runs_forgets_as_well(marked: Tried) -> None:
     assert len(members.read_bytes()) == len(before) - 33
 
 
-def test_what_another_node_has_in_the_same_words_stays_and_is_said(marked: Tried) -> None:
-    site = marked.sessions[0].site
+def test_what_another_node_has_in_the_same_words_stays_and_is_said(marked: Marked) -> None:
+    site = marked.sites[0]
     graph = read_folder(site.folder).graph
     shutil.rmtree(site.folder)
     write_folder(replace(graph, texts=(*graph.texts[:8], TEXT, *graph.texts[9:])), site.folder)
@@ -156,8 +177,8 @@ def test_what_another_node_has_in_the_same_words_stays_and_is_said(marked: Tried
     ] == [1]
 
 
-def test_entries_that_do_not_say_what_they_are_of_go(marked: Tried) -> None:
-    site = marked.sessions[0].site
+def test_entries_that_do_not_say_what_they_are_of_go(marked: Marked) -> None:
+    site = marked.sites[0]
     ContentStore(site.cache / "summaries.sqlite", "summary").put_many({b"k" * 32: b'["an old one", 1, 1, 0]'})
     assert places(site, "an old one")
     assert forget(site, [NODE]).summaries == 2
@@ -166,9 +187,9 @@ def test_entries_that_do_not_say_what_they_are_of_go(marked: Tried) -> None:
 
 @pytest.mark.parametrize("step", ["stage", "without_evidence_of", "_without_states", "journal", "finish"])
 def test_who_is_killed_meanwhile_goes_on_with_the_next_call(
-    marked: Tried, step: str, monkeypatch: pytest.MonkeyPatch
+    marked: Marked, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = marked.sessions[0].site
+    site = marked.sites[0]
 
     def killed(*arguments: object) -> None:
         raise KeyboardInterrupt
@@ -189,9 +210,9 @@ def test_who_is_killed_meanwhile_goes_on_with_the_next_call(
 
 
 def test_a_folder_that_cannot_be_written_loses_nothing(
-    marked: Tried, monkeypatch: pytest.MonkeyPatch
+    marked: Marked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = marked.sessions[0].site
+    site = marked.sites[0]
     before = places(site, NODE)
 
     def refused(*arguments: object) -> None:
@@ -203,8 +224,8 @@ def test_a_folder_that_cannot_be_written_loses_nothing(
     assert places(site, NODE) == before
 
 
-def test_wrong_names_are_told_before_anything_is_removed(marked: Tried) -> None:
-    site = marked.sessions[0].site
+def test_wrong_names_are_told_before_anything_is_removed(marked: Marked) -> None:
+    site = marked.sites[0]
     before = places(site, NODE)
     with pytest.raises(DataError, match="has no node 'nobody', and none was forgotten there"):
         forget(site, [NODE, "nobody"])
@@ -229,11 +250,11 @@ def test_the_command_forgets_in_a_folder_of_csv(
     assert CliRunner().invoke(app, ["site", "forget", "99", "--data", str(folder)]).exit_code == 2
 
 
-def test_retention_removes_what_is_too_old_and_says_so(marked: Tried) -> None:
-    site = marked.sessions[0].site
+def test_retention_removes_what_is_too_old_and_says_so(marked: Marked) -> None:
+    site = marked.sites[0]
     nothing = sweep(site, Retention(states=30, evidence=30, caches=30))
     assert (nothing.states, nothing.evidence) == ((), ())
-    running = marked.rounds.run_state.run
+    running = marked.run
     assert sweep(site, Retention(states=30), LONG_AGO, running).states == ()
     assert [path.name for path in sweep(site, Retention(states=30), LONG_AGO).states] == [running]
     assert not (site.state / running).exists()
