@@ -57,8 +57,11 @@ class Recorded:
         """It was not carried out; the error's text stays out."""
         self.log.append("refused", **self.place, error=type(error).__name__)
 
-    def answered(self, reply: Reply, declared: Mapping[str, Record]) -> None:
-        """A reply is about to leave; with the last one of a run, its evidence and release are noted, and all sealed."""
+    def answered(self, reply: Reply, declared: Mapping[str, Record], rounds: int) -> None:
+        """A reply is about to leave; with the last ones of a run its evidence and release are noted, and all is sealed.
+
+        What opens a closing sum comes after the closing phase itself.
+        """
         if not self.log.kept:
             return
         records = crossed(reply.content, declared)
@@ -66,6 +69,8 @@ class Recorded:
         self.log.append("answered", **self.place, bytes=size, digest=digest, records=records)
         if self.instruction.phase == CLOSE:
             self._closed()
+        if self.instruction.round > rounds:
+            self.log.seal()
 
     def _closed(self) -> None:
         files, size, digest = evidence_digest(self.site.evidence, self.instruction.run)
@@ -77,4 +82,3 @@ class Recorded:
         )
         if best and type(number) is int and number >= 0:
             self.log.append("released", run=self.run, round=number, fingerprint=fingerprint(best))
-        self.log.seal()

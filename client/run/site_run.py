@@ -79,7 +79,7 @@ class SiteRun:
             except Exception as error:
                 record.refused(error)
                 raise
-            record.answered(reply, self._guard.declared)
+            record.answered(reply, self._guard.declared, self.config.rounds)
         return reply
 
     def _carried_out(self, instruction: Instruction, record: Recorded) -> Reply:

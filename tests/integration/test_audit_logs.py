@@ -74,7 +74,7 @@ def test_a_run_of_any_kind_is_logged_without_its_data(marked: Tiny, kind: str) -
     for folder in folders:
         found = verify(folder)
         assert (found.faults, found.unsealed) == ((), 0)
-        assert found.seals == 1
+        assert found.seals >= 1
         assert MARK not in "".join(file.read_text() for file in folder.iterdir())
     audited = audit_card(run.place / "run", folders[-1], folders[:-1])
     assert audited.faults == ()
