@@ -73,7 +73,16 @@ class ProtocolError(FedtagError):
 
 
 class PolicyError(FedtagError):
-    """A site's policy does not allow what it was asked for; its text holds nothing of the site's data."""
+    """A site's policy does not allow what it was asked for; its text holds nothing of the site's data.
+
+    Args:
+        text: what is refused, and why.
+        rule: its name in the policy; None where a person decides.
+    """
+
+    def __init__(self, text: str, rule: str | None = None) -> None:
+        self.rule = rule
+        super().__init__(text)
 
 
 class ApprovalError(PolicyError):

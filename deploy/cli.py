@@ -25,6 +25,7 @@ from fedtag.deploy.commands.running import demo, simulate, up
 from fedtag.deploy.commands.serving import serve
 from fedtag.deploy.commands.site import site
 from fedtag.deploy.commands.training import train_on
+from fedtag.deploy.commands.verifying import log
 from fedtag.deploy.commands.watching import status
 from fedtag.deploy.terminal.endings import departing_readers, exit_codes
 from fedtag.deploy.terminal.help import WIDTH, PlainCommand, PlainGroup
@@ -38,6 +39,7 @@ PANELS = {
 GROUPS: Mapping[str, tuple[str, typer.Typer]] = {
     "serve": ("For coordinators", serve),
     "site": ("For institutions", site),
+    "log": ("For auditors", log),
 }
 """Of commands, with the panel in which each stands."""
 NAMES: Mapping[Callable[..., None], str] = {list_settings: "settings"}

@@ -26,6 +26,7 @@ def main(grid: Grid, context: Context) -> None:
     from fedtag.server.state.progress import LineProgress
     from fedtag.server.tracking.meters import exposed_meters
     from fedtag.server.tracking.run_directory import RunDirectory
+    from fedtag.server.tracking.run_log import coordinator_log
 
     start_log(TEXT_FORMAT)
     settings, release = app_settings(context.run_config)
@@ -43,4 +44,5 @@ def main(grid: Grid, context: Context) -> None:
             fields(Event.OTHER_RELEASE, release=release),
         )
     with exposed_meters(progress.note) as meters:
-        Rounds(grid, config, RunDirectory(path, resume=config.resume), progress, meters).run()
+        directory = RunDirectory(path, resume=config.resume)
+        Rounds(grid, config, directory, progress, meters, log=coordinator_log(home)).run()

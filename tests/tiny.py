@@ -26,6 +26,7 @@ from fedtag.runs.grid import InProcessGrid
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.tracking.rows import RoundRow, Summary
 from fedtag.server.tracking.run_directory import RunDirectory
+from fedtag.server.tracking.run_log import coordinator_log
 
 FIRST_NODE = 2
 TINY: dict[str, object] = {
@@ -250,7 +251,7 @@ class Tiny:
         sessions = [SiteRun(site, config) for site in sites]
         grid, notes = MeddlingGrid(sessions, tell, answer, online), Notes()
         directory = RunDirectory(place / "run", resume=(place / "run").exists())
-        rounds = Rounds(grid, config, directory, notes)
+        rounds = Rounds(grid, config, directory, notes, log=coordinator_log(place / "home"))
         summary = error = None
         with unhurried(), pytest.MonkeyPatch.context() as patch:
             # The report has tests of its own and takes longer than a run of this size.

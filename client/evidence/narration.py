@@ -95,7 +95,9 @@ def summary_request(
 ) -> SummaryRequest:
     """What the language model is asked about a pack."""
     return SummaryRequest(
-        tuple(classes), tuple(texts[chunk.node][chunk.start : chunk.end] for chunk in pack.chunks)
+        tuple(classes),
+        tuple(texts[chunk.node][chunk.start : chunk.end] for chunk in pack.chunks),
+        tuple(texts[chunk.node] for chunk in pack.chunks),
     )
 
 

@@ -22,6 +22,8 @@ from fedtag.client.policy.leaving import Leaving, leaving
 from fedtag.client.policy.requests import Requests, request_of
 from fedtag.client.policy.rules import Policy, read_policy
 from fedtag.client.policy.spending import Spent, cost_of, locked, noise_cost, spent_by_run, write_spent
+from fedtag.client.site.audit import site_log
+from fedtag.client.site.retention import KEEP, Retention
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ApprovalError, PolicyError
@@ -75,7 +77,15 @@ class Gate:
             for broken in broken_by_reply(policy, reply.content, this, run, sum(spent.values(), Spent())):
                 refuse(self.site, reply.run, broken)
             spent[reply.run] = run + this
-        counted(self.site, reply.run, this)
+            total = sum(spent.values(), Spent())
+        if policy.keeps:
+            counted(self.site, reply.run, this, total)
+
+    @property
+    def retention(self) -> Retention:
+        """How long the site keeps what earlier runs left."""
+        policy = self._policy()
+        return KEEP if policy is None else policy.retention
 
     def _policy(self) -> Policy | None:
         return None if self.site.policy is None else read_policy(self.site.policy)
@@ -122,10 +132,10 @@ def kept(place: Path | None) -> Iterator[dict[str, Spent]]:
 def refuse(site: Site, run: str, broken: Broken) -> NoReturn:
     """Refuse what breaks a rule, whose name the server is told."""
     raise PolicyError(
-        f"rule '{broken.rule}' of the policy of {site.name} refuses run {run[:64]}: {broken.why}"
+        f"rule '{broken.rule}' of the policy of {site.name} refuses run {run[:64]}: {broken.why}", broken.rule
     )
 
 
-def counted(site: Site, run: str, cost: Spent) -> None:
-    """Say what left."""
-    LOGGER.info("%s lets out %d bytes in run %s", site.name, cost.size, run)
+def counted(site: Site, run: str, cost: Spent, total: Spent) -> None:
+    """Note in the audit log what leaves of the budget over all runs, in bytes."""
+    site_log(site).append("budget", run=run, rule="bytes", spent=float(cost.size), total=float(total.size))

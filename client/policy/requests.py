@@ -13,6 +13,7 @@ from typing import Any
 from fedtag.client.policy.leaving import Leaving
 from fedtag.client.policy.rules import Policy
 from fedtag.client.policy.spending import locked
+from fedtag.client.site.audit import site_log
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import check_run
 from fedtag.client.site.whole_file import write_whole
@@ -48,6 +49,12 @@ class Request:
     data: str
     workspace: str
     came: str
+
+    @property
+    def place(self) -> Site:
+        """The site that was asked."""
+        workspace = Path(self.workspace)
+        return Site(self.site, Path(self.data), workspace, workspace / "cache")
 
     @property
     def config(self) -> RunConfig:
@@ -136,7 +143,8 @@ class Requests:
             entry = {"run": run, "digest": request.digest, "approved": now}
             write_whole(self.folder / APPROVED, json.dumps([*self._approved(), entry], indent=1).encode())
             self._file(run).unlink(missing_ok=True)
-            return request
+        site_log(request.place).append("approved", run=run, settings=request.digest)
+        return request
 
     @property
     def _place(self) -> Path:

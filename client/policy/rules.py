@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from fedtag.client.policy.faults import checked_names, checked_settings, fault
+from fedtag.client.site.retention import KEEP, Retention
 from fedtag.common.errors import ConfigError
 from fedtag.common.settings.sections import Positive, Section
 
@@ -96,6 +97,7 @@ class Policy(Section):
     limits: Limits = Limits()
     budget: Budget = Budget()
     hours: Hours | None = None
+    retention: Retention = KEEP
     path: Path = Field(Path(), exclude=True)
 
     @model_validator(mode="after")

@@ -70,9 +70,8 @@ def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
             destination / name,
             cache_folder(),
             config.device,
-            None,
-            config.seed,
-            models,
+            seed=config.seed,
+            models=models,
         )
         for name in names
     )

@@ -11,6 +11,7 @@ from fedtag.client.context.messages import Messages
 from fedtag.client.context.progress import Report
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
+from fedtag.client.data.text_graph import TRAIN
 from fedtag.client.methods.side import ClientSide
 from fedtag.client.policy.gate import Gate
 from fedtag.client.run.agreement import check_agreement, fix_settings
@@ -18,6 +19,11 @@ from fedtag.client.run.commitment import committed_counts
 from fedtag.client.run.guard import Guard
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data
+from fedtag.client.run.recorded import Recorded
+from fedtag.client.run.snapshot import begun, check_unchanged
+from fedtag.client.site.audit import site_log
+from fedtag.client.site.register import Register
+from fedtag.client.site.retention import sweep
 from fedtag.client.site.site import Site
 from fedtag.client.site.storage import full_disk_explained
 from fedtag.client.train.threads import limited_threads
@@ -56,29 +62,52 @@ class SiteRun:
 
         Raises:
             VersionError: the server's run is made of something else than what is installed here.
-            ProtocolError: the run came with other settings before.
+            ProtocolError: the run came with other settings before, or the site's data have changed since.
             PolicyError: the site's policy refuses the run, the instruction, or what would leave.
         """
+        record = Recorded(self.site, instruction)
+        with full_disk_explained(self.site):
+            record.instructed()
+            try:
+                reply = self._carried_out(instruction, record)
+            except Exception as error:
+                record.refused(error)
+                raise
+            record.answered(reply, self._guard.declared, self.config.rounds)
+        return reply
+
+    def _carried_out(self, instruction: Instruction, record: Recorded) -> Reply:
         check_agreement(instruction, self.config)
         self._clock.restart()
-        with full_disk_explained(self.site):
-            self._gate.admit(instruction)
-            fix_settings(self.site, instruction, self.config)
-            if instruction.phase in PROTOCOL:
-                content = self._guard.answered(instruction)
-            else:
-                content = self._contribution(instruction)
+        self._gate.admit(instruction)
+        fix_settings(self.site, instruction, self.config)
+        if data := begun(self.site, instruction.run, lambda: self.data.text_graph):
+            record.began(self.config.digest(), data)
+            self._registered(instruction.run, data)
+        check_unchanged(self.site, instruction.run)
+        if instruction.phase in PROTOCOL:
+            content = self._guard.answered(instruction)
+        else:
+            content = self._contribution(instruction)
         values = dict(content.values)
         values["seconds"] = {work: round(seconds, 6) for work, seconds in self._clock.seconds.items()}
         if instruction.content.values.get(INTRODUCE):
             values["introduction"] = self.introduction(instruction.run)
+        # What was read while somebody wrote it is of no state.
+        check_unchanged(self.site, instruction.run)
         content = Content(content.tensors, values, content.letters)
         reply = Reply(
             instruction.run, instruction.step, instruction.round, instruction.phase, self.site.name, content
         )
-        with full_disk_explained(self.site):
-            self._gate.let_out(reply, instruction)
+        self._gate.let_out(reply, instruction)
         return reply
+
+    def _registered(self, run: str, data: str) -> None:
+        """Note which nodes the run is about, and remove what was kept for long enough, before it begins."""
+        if site_log(self.site).kept:
+            graph = self.data.text_graph
+            Register(self.site).enter(run, data, graph.node_ids, graph.split == TRAIN)
+            sweep(self.site, self._gate.retention, running=run)
 
     def introduction(self, run: str) -> dict[str, Any]:
         """What all clients must agree upon, and what was encoded, which tells about how many nodes there are."""
@@ -103,7 +132,7 @@ class SiteRun:
         method = self._method
         with limited_threads(self.data.graph.x.numel()):
             content = post.added(method.respond(self.data, context))
-            content = self._guard.let_out(content, instruction, lambda name: method.may_lack(name, context))
+            content = self._guard.let_out(content, instruction)
         post.close()
         return content
 

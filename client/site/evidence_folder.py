@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 
 from fedtag.client.site.state import RUN, check_run
 from fedtag.client.site.whole_file import write_whole
+from fedtag.common.secure.canonical import canonical
 
 OWNER = "run.txt"
 EARLIER = "earlier"
@@ -40,6 +42,26 @@ def evidence_of_run(folder: Path, run: str) -> Path:
         move_files(aside, folder)
         shutil.rmtree(aside)
     return folder
+
+
+def evidence_digest(folder: Path, run: str) -> tuple[int, int, str]:
+    """How many files and bytes a run's evidence has, and SHA-256 (hex) over their names and contents.
+
+    Args:
+        folder: of the site's evidence; without evidence of the run it counts as empty.
+        run: identifier of the run.
+    """
+    owner = folder / OWNER
+    own = owner.is_file() and owner.read_text(encoding="utf-8", errors="replace").strip() == run
+    place = folder if own else folder / EARLIER / run
+    digest, files, size = hashlib.sha256(), 0, 0
+    for path in sorted(place.rglob("*")):
+        inside = path.relative_to(place)
+        if path.is_file() and inside.parts[0] not in (EARLIER, OWNER):
+            content = path.read_bytes()
+            digest.update(canonical(inside.as_posix(), content))
+            files, size = files + 1, size + len(content)
+    return files, size, digest.hexdigest()
 
 
 def move_files(source: Path, target: Path) -> None:

@@ -87,6 +87,7 @@ def build_bank(
     cache: TextCache,
     max_tokens: int = 64,
     progress: Progress | None = None,
+    sources: Sequence[Sequence[str]] | None = None,
 ) -> BankBuild:
     """The bank of these texts; only texts that the cache lacks are chunked and encoded, each once.
 
@@ -99,6 +100,7 @@ def build_bank(
         cache: where encoded texts are looked up and left.
         max_tokens: limit of a chunk.
         progress: called with (done, total) texts that had to be encoded.
+        sources: of each text, the nodes' texts that it was made from, by which it can be forgotten; itself where None.
 
     Raises:
         WeightsError: the encoder is needed or named and cannot be had.
@@ -107,6 +109,10 @@ def build_bank(
     revision, dtype = encoder.revision, encoder.dtype
     keys = [text_key(text, revision, max_tokens, dtype) if text.strip() else None for text in texts]
     unique = {key: text for key, text in zip(keys, texts, strict=True) if key is not None}
+    origins: dict[bytes, list[str]] = {}
+    for key, text, source in zip(keys, texts, sources or [(text,) for text in texts], strict=True):
+        if key is not None:
+            origins.setdefault(key, []).extend(source or (text,))
     found = cache.get_many(list(unique))
     cached_nodes = sum(key in found for key in keys)
     missing = [key for key in unique if key not in found]
@@ -117,7 +123,7 @@ def build_bank(
         some = missing[first : first + TEXTS_PER_WRITE]
         encoded, read = _encoded([unique[key] for key in some], encoder, max_tokens)
         fresh = dict(zip(some, encoded, strict=True))
-        cache.put_many(fresh)
+        cache.put_many(fresh, origins)
         found.update(fresh)
         chunks += sum(len(entry.tokens) for entry in encoded)
         tokens += read

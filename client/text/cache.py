@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from fedtag.client.text.chunks import CHUNKER_VERSION
-from fedtag.client.text.store import ContentStore, content_key
+from fedtag.client.text.store import NONE, ContentStore, content_key, source_key
 from fedtag.common.errors import RunError
 
 _HEADER = struct.Struct("<II")
@@ -54,13 +54,28 @@ class TextCache:
         found = self._store.get_many(keys)
         return {key: self._unpacked(payload) for key, payload in found.items()}
 
-    def put_many(self, entries: Mapping[bytes, EncodedText]) -> None:
+    def put_many(
+        self, entries: Mapping[bytes, EncodedText], sources: Mapping[bytes, Sequence[str]] = NONE
+    ) -> None:
         """Writes all entries in one transaction.
+
+        Args:
+            entries: by key.
+            sources: the texts that each was made from.
 
         Raises:
             RunError: the file cannot be written, is damaged, or belongs to something else.
         """
-        self._store.put_many({key: _packed(encoded) for key, encoded in entries.items()})
+        packed = {key: _packed(encoded) for key, encoded in entries.items()}
+        self._store.put_many(packed, {key: list(map(source_key, sources.get(key, ()))) for key in entries})
+
+    def forget(self, texts: Sequence[str]) -> int:
+        """Remove what was made from some texts, and what does not say; returns how many."""
+        return len(self._store.forget(list(map(source_key, texts))))
+
+    def expire(self, day: int) -> int:
+        """As of ContentStore."""
+        return self._store.expire(day)
 
     def __len__(self) -> int:
         return len(self._store)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from fedtag.common.errors import RunError
 
@@ -15,6 +17,12 @@ APPLICATION_ID = 0x46544147  # "FTAG"
 SCHEMA_VERSION = 1
 BUSY_SECONDS = 60.0
 KEYS_PER_QUERY = 500
+DAY_SECONDS = 86400
+ORIGINS = (
+    "CREATE TABLE IF NOT EXISTS origins (source BLOB, key BLOB, day INTEGER NOT NULL, PRIMARY KEY (source, key)) "
+    "WITHOUT ROWID"
+)
+"""What entries were made from, and when; a file of an earlier release has none."""
 
 
 def content_key(*parts: str | int) -> bytes:
@@ -24,6 +32,14 @@ def content_key(*parts: str | int) -> bytes:
         encoded = str(part).encode("utf-8", "surrogatepass")
         digest.update(f"{type(part).__name__}:{len(encoded)}:".encode() + encoded)
     return digest.digest()
+
+
+NONE: Mapping[bytes, Sequence[Any]] = {}
+
+
+def source_key(text: str) -> bytes:
+    """The digest of a text that entries are made from."""
+    return content_key("source", text)
 
 
 class ContentStore:
@@ -62,8 +78,15 @@ class ContentStore:
                     found[key] = payload
         return found
 
-    def put_many(self, entries: Mapping[bytes, bytes]) -> None:
+    def put_many(
+        self, entries: Mapping[bytes, bytes], sources: Mapping[bytes, Sequence[bytes]] = NONE
+    ) -> None:
         """Writes all entries in one transaction; keys that exist already stay as they are.
+
+        Args:
+            entries: by key.
+            sources: of each key, digests of the texts that its entry was made from, by which it can be forgotten; an
+                entry without any goes with whatever is forgotten.
 
         Raises:
             RunError: the file cannot be written, is damaged, or belongs to something else.
@@ -74,7 +97,39 @@ class ContentStore:
         with self._open() as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?)", rows)
+            today = int(time.time() // DAY_SECONDS)
+            origins = [(source, key, today) for key in entries for source in sources.get(key, ())]
+            connection.executemany("INSERT OR IGNORE INTO origins VALUES (?, ?, ?)", origins)
             connection.execute("COMMIT")
+
+    def forget(self, sources: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Remove what was made from some texts, and what does not say what it was made from; overwritten on disk.
+
+        Args:
+            sources: digests of the texts, as they were given when entries were put.
+
+        Returns:
+            What was removed.
+        """
+        marks = ",".join("?" * len(sources))
+        return self._removed(f"SELECT key FROM origins WHERE source IN ({marks})", sources)
+
+    def expire(self, day: int) -> int:
+        """Remove what was put before a day, counted from 1970, and what does not say when; returns how many."""
+        return len(self._removed("SELECT key FROM origins WHERE day < ?", (day,)))
+
+    def _removed(self, chosen: str, values: Sequence[object]) -> dict[bytes, bytes]:
+        if not self.path.exists():
+            return {}
+        where = f"WHERE key IN ({chosen}) OR key NOT IN (SELECT key FROM origins)"
+        with self._open() as connection:
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute("BEGIN IMMEDIATE")
+            found = dict(connection.execute(f"SELECT key, payload FROM entries {where}", values).fetchall())
+            connection.executemany("DELETE FROM entries WHERE key = ?", [(key,) for key in found])
+            connection.executemany("DELETE FROM origins WHERE key = ?", [(key,) for key in found])
+            connection.execute("COMMIT")
+        return found
 
     def __len__(self) -> int:
         if not self.path.exists():
@@ -105,6 +160,7 @@ class ContentStore:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         if self._is_ours(connection):
+            connection.execute(ORIGINS)
             return
         connection.execute("BEGIN IMMEDIATE")  # of several new processes, one makes the table
         if not self._is_ours(connection):
@@ -113,6 +169,7 @@ class ContentStore:
             connection.execute(
                 "CREATE TABLE entries (key BLOB PRIMARY KEY, checksum INTEGER NOT NULL, payload BLOB NOT NULL)"
             )
+        connection.execute(ORIGINS)
         connection.execute("COMMIT")
 
     def _is_ours(self, connection: sqlite3.Connection) -> bool:

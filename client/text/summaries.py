@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from fedtag.client.text.chunks import sentence_spans
 from fedtag.client.text.encoder import Progress
 from fedtag.client.text.language_model import Answer, LanguageModel, Prompt
-from fedtag.client.text.store import ContentStore, content_key
+from fedtag.client.text.store import NONE, ContentStore, content_key, source_key
 from fedtag.common.errors import RunError
 from fedtag.common.numerics.ragged import Ragged
 
@@ -40,10 +40,12 @@ class SummaryRequest:
     Args:
         candidates: class names among which the node's label lies.
         chunks: literal texts, those that may be left out last; chunk i is cited as [i + 1].
+        sources: the nodes' whole texts that the chunks are from, by which a summary can be forgotten.
     """
 
     candidates: tuple[str, ...]
     chunks: tuple[str, ...]
+    sources: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,20 @@ class SummaryCache:
         """
         return {key: self._unpacked(payload) for key, payload in self._store.get_many(keys).items()}
 
-    def put_many(self, summaries: dict[bytes, Summary]) -> None:
-        """Writes all in one transaction."""
-        self._store.put_many({key: _packed(summary) for key, summary in summaries.items()})
+    def put_many(
+        self, summaries: dict[bytes, Summary], sources: Mapping[bytes, Sequence[str]] = NONE
+    ) -> None:
+        """Writes all in one transaction, each with the texts that it was made from."""
+        packed = {key: _packed(summary) for key, summary in summaries.items()}
+        self._store.put_many(packed, {key: list(map(source_key, sources.get(key, ()))) for key in summaries})
+
+    def forget(self, texts: Sequence[str]) -> int:
+        """Remove what was made from some texts, and what does not say; returns how many."""
+        return len(self._store.forget(list(map(source_key, texts))))
+
+    def expire(self, day: int) -> int:
+        """As of ContentStore."""
+        return self._store.expire(day)
 
     def __len__(self) -> int:
         return len(self._store)
@@ -116,6 +129,10 @@ def summarise(
     """
     keys = [_key(request, model) if request.chunks else None for request in requests]
     unique = {key: request for key, request in zip(keys, requests, strict=True) if key is not None}
+    origins: dict[bytes, list[str]] = {}
+    for key, request in zip(keys, requests, strict=True):
+        if key is not None:
+            origins.setdefault(key, []).extend(request.sources)
     found = cache.get_many(list(unique))
     missing = [key for key in unique if key not in found]
     if progress is not None and missing:
@@ -123,7 +140,7 @@ def summarise(
     for first in range(0, len(missing), SUMMARIES_PER_WRITE):
         some = missing[first : first + SUMMARIES_PER_WRITE]
         fresh = dict(zip(some, _written([unique[key] for key in some], model), strict=True))
-        cache.put_many(fresh)
+        cache.put_many(fresh, origins)
         found |= fresh
         if progress is not None:
             progress(first + len(some), len(missing))

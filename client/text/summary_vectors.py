@@ -25,7 +25,11 @@ _TIE = 1e-4
 
 
 def text_requests(
-    texts: Sequence[str], bank: TextBank, candidates: Sequence[str], budget: int
+    texts: Sequence[str],
+    bank: TextBank,
+    candidates: Sequence[str],
+    budget: int,
+    sources: Sequence[tuple[str, ...]] | None = None,
 ) -> list[SummaryRequest]:
     """What the language model is asked about each text by itself: its most central chunks, in their order.
 
@@ -38,15 +42,20 @@ def text_requests(
         bank: where their chunks lie.
         candidates: class names.
         budget: most chunks of a text, at least 1.
+        sources: of each text, the nodes' texts that it was made from; itself where None.
     """
     central = (_centrality(bank) < budget).tolist()
     start, end = bank.start.tolist(), bank.end.tolist()
     topics = tuple(candidates)
     return [
         SummaryRequest(
-            topics, tuple(text[start[chunk] : end[chunk]] for chunk in range(first, last) if central[chunk])
+            topics,
+            tuple(text[start[chunk] : end[chunk]] for chunk in range(first, last) if central[chunk]),
+            source,
         )
-        for text, (first, last) in zip(texts, pairwise(bank.ptr.tolist()), strict=True)
+        for text, (first, last), source in zip(
+            texts, pairwise(bank.ptr.tolist()), sources or [(text,) for text in texts], strict=True
+        )
     ]
 
 
@@ -71,7 +80,9 @@ def summary_vectors(
     """
     summaries = summarise(requests, model, SummaryCache(cache / SUMMARY_CACHE), progress)
     texts = [summary.text for summary in summaries]
-    return build_bank(texts, encoder, TextCache(cache / VECTOR_CACHE), CHUNK_TOKENS).bank.document
+    origins = [request.sources for request in requests]
+    vectors = TextCache(cache / VECTOR_CACHE)
+    return build_bank(texts, encoder, vectors, CHUNK_TOKENS, sources=origins).bank.document
 
 
 def _centrality(bank: TextBank) -> Int[Tensor, " chunks"]:

@@ -18,9 +18,10 @@ from fedtag.client.site.site import site_from_node_config
 from fedtag.client.worker.errors import CarriedOutError, WorkerLostError, WorkerUnavailableError
 from fedtag.client.worker.frames import Frame, receive, record_frame, record_of, send
 from fedtag.client.worker.identity import Identity, settings_digest
-from fedtag.client.worker.place import Place, check_peer, locked, place_of
+from fedtag.client.worker.place import Place, check_peer, place_of
 from fedtag.client.worker.settings import WorkerSettings
 from fedtag.common.errors import WireError
+from fedtag.common.secure.lock import locked
 from fedtag.common.wire.serialised import Serialised
 
 START_SECONDS = 60.0
@@ -97,7 +98,7 @@ def _connected(place: Place, workspace: Path, hello: Frame, idle: float) -> sock
         return found[0]
     if found is not None:
         found[0].close()
-    with locked(place.starting, START_SECONDS):
+    with locked(place.starting, START_SECONDS, WorkerUnavailableError):
         # Meanwhile another process may have started one.
         found = _greeted(place, hello, QUEUE_SECONDS)
         if found is not None and found[1] == own:

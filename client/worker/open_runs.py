@@ -6,22 +6,20 @@ import gc
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from fedtag.client.data.stamp import Stamp, stamp_of
 from fedtag.client.run.agreement import lacking_explained
+from fedtag.client.run.recorded import CLOSE
 from fedtag.client.run.site_run import SiteRun
+from fedtag.client.site.audit import site_log
 from fedtag.client.site.site import Site, site_from_node_config
 from fedtag.client.worker.identity import settings_digest
 from fedtag.common.config import RunConfig
+from fedtag.common.wire.protocol import installed_release
 from fedtag.common.wire.records import Instruction, Reply
-
-CLOSING = "close"
-"""The phase of a run's last exchange."""
-
-Stamp = tuple[tuple[str, int, int], ...]
 
 
 @dataclass
@@ -43,6 +41,7 @@ class OpenRuns:
     def __init__(self, most: int = 2) -> None:
         self.most = most
         self._open: OrderedDict[tuple[str, str], OpenRun] = OrderedDict()
+        self._started = False
 
     def __len__(self) -> int:
         return len(self._open)
@@ -63,6 +62,9 @@ class OpenRuns:
         with lacking_explained(instruction):
             config = RunConfig.from_flat(run_config)
         site = site_from_node_config(node, config.device)
+        if not self._started:
+            site_log(site).append("started", what="worker", release=installed_release())
+            self._started = True
         key = (instruction.run, settings_digest(run_config, node))
         found = self._opened(key, site, config)
         try:
@@ -70,7 +72,7 @@ class OpenRuns:
         except BaseException:
             del self._open[key]
             raise
-        found.closed = instruction.phase == CLOSING
+        found.closed = instruction.phase == CLOSE
         return reply
 
     def drop(self, closed_only: bool = False) -> None:
@@ -91,12 +93,6 @@ class OpenRuns:
             self._open[key] = OpenRun(SiteRun(site, config), stamp)
         self._open.move_to_end(key)
         return self._open[key]
-
-
-def stamp_of(folder: Path) -> Stamp:
-    """Name, size and time of each file directly in a data folder: what was read outlives no change of them."""
-    files = [(path.name, path.stat()) for path in folder.iterdir() if path.is_file()]
-    return tuple(sorted((name, found.st_size, found.st_mtime_ns) for name, found in files))
 
 
 def free_memory() -> None:

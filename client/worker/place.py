@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import socket
 import stat
 import struct
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +18,6 @@ FOLDER = "worker"
 LONGEST_ADDRESS = 100
 """Bytes of a socket's path; the least that any system allows is 103."""
 LARGEST_LOG = 4 * 2**20
-POLL_SECONDS = 0.02
 CREDENTIALS = struct.Struct("3i")
 
 
@@ -114,26 +109,3 @@ def check_peer(connection: socket.socket, user: int) -> None:
     process, found = peer_of(connection)
     if found != user:
         raise PermissionError(f"process {process} of user {found} is not of user {user}")
-
-
-@contextmanager
-def locked(path: Path, seconds: float) -> Iterator[None]:
-    """Hold a lock, which ends with the process at the latest.
-
-    Raises:
-        WorkerUnavailableError: somebody else holds it for longer than `seconds`.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    deadline = time.monotonic() + seconds
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise WorkerUnavailableError(f"{path} stays locked for {seconds:g} s") from None
-                time.sleep(POLL_SECONDS)
-        yield
-    finally:
-        os.close(descriptor)

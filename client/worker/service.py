@@ -21,10 +21,11 @@ from fedtag.client.run.refusal import reason
 from fedtag.client.worker.errors import WorkerUnavailableError
 from fedtag.client.worker.frames import Frame, receive, record_frame, record_of, send
 from fedtag.client.worker.identity import Identity, settings_digest
-from fedtag.client.worker.place import Place, check_peer, locked, place_of
+from fedtag.client.worker.place import Place, check_peer, place_of
 from fedtag.client.worker.settings import DEFAULT_IDLE
 from fedtag.common.errors import FedtagError, WireError
 from fedtag.common.logs import EVENTS, Event, fields, start_log
+from fedtag.common.secure.lock import locked
 from fedtag.common.wire.limits import MAX_TEXT
 from fedtag.common.wording.visible import visible
 
@@ -177,7 +178,7 @@ def serve(place: Place, idle: float) -> int:
         An exit code; 1 where another worker lives, or no socket can be made.
     """
     try:
-        with locked(place.alive, PREDECESSOR_SECONDS):
+        with locked(place.alive, PREDECESSOR_SECONDS, WorkerUnavailableError):
             listener = listening(place)
             # The child goes on with the lock; that the parent has ended tells that the socket is there.
             if os.fork():

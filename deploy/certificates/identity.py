@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedtag.client.site.site import Site, site_from_node_config
+from fedtag.client.site.site import Site
 from fedtag.common.errors import ConfigError
 from fedtag.common.secure.identity import IDENTITY_FILE, Identity
 from fedtag.common.secure.roster import roster_entry
+from fedtag.deploy.federation.site import site_at
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,7 @@ def identify(folder: Path, workspace: Path | None, name: str | None) -> Identifi
     """
     if not folder.is_dir():
         raise ConfigError(f"{folder} is no folder; name the one that the SuperNode gets as data")
-    given = {"data": folder, "workspace": workspace, "name": name}
-    node = {key: str(value) for key, value in given.items() if value is not None}
-    site = site_from_node_config(node, "auto")
+    site = site_at(folder, workspace, name=name)
     known = (site.keys / IDENTITY_FILE).exists()
     entry = roster_entry(site.name, Identity.at(site.keys).public)
     return Identified(entry, advice(site, known))

@@ -32,6 +32,17 @@ def audit(
         Path | None,
         typer.Option(help="Where the released model is, for this. [default: PATH, if it is a run]"),
     ] = None,
+    card: Annotated[
+        bool,
+        typer.Option("--card", help="Check card, disclosures and model of a run against audit logs instead."),
+    ] = False,
+    log: Annotated[
+        Path | None, typer.Option(help="The coordinator's log, for this. [default: FEDTAG_HOME/audit]")
+    ] = None,
+    site_log: Annotated[
+        list[Path] | None, typer.Option(help="A site's log, for this: audit/ of its workspace. Repeatable.")
+    ] = None,
+    roster: Annotated[Path | None, typer.Option(help="The keys of the sites, for their logs' seals.")] = None,
     debug: Debug = False,
 ) -> None:
     """Verify the evidence of a site and show it.
@@ -45,8 +56,20 @@ def audit(
     writes faithfulness.json at each site, and for all sites of a run also RUN/faithfulness.json (counts and means
     only) and the report. Where the evidence does not verify, nothing is measured.
 
+    --card reads no evidence. It checks that model, disclosures and card of a run are those that the coordinator's
+    audit log tells of, and with --site-log that what left the sites is what came.
+
     Example: `fedtag audit runs/first --client client-00`
     """
+    if card:
+        from fedtag.audits.card import audit_card, home_log, site_keys
+        from fedtag.deploy.terminal.log_view import show_card
+
+        compared = audit_card(path, log or home_log(), site_log or [], site_keys(roster))
+        show_card(path, compared)
+        if compared.faults:
+            raise typer.Exit(1)
+        return
     from fedtag.audits.examination import examine
     from fedtag.deploy.terminal.audit_view import show_examination
     from fedtag.deploy.terminal.display import display

@@ -1,10 +1,11 @@
-"""Commands with which an institution decides over runs at its site: preview, approve, check."""
+"""Commands with which an institution governs its site: preview, approve, check, forget, sweep."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fedtag.deploy.commands.forgetting import forget, sweep
 from fedtag.deploy.commands.options import Debug
 from fedtag.deploy.terminal.help import WIDTH, PlainCommand, PlainGroup
 
@@ -79,7 +80,7 @@ def check(
     say(results(), f"{policy}: every rule means something here")
 
 
-COMMANDS = (preview, approve, check)
+COMMANDS = (preview, approve, check, forget, sweep)
 """Of the group; each is called as its function is."""
 
 site = typer.Typer(
@@ -87,7 +88,7 @@ site = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     suggest_commands=False,
-    help="Decide over runs at a site: what one would do, approvals, the policy.",
+    help="Govern a site: what a run would do, approvals, the policy, what is forgotten.",
     context_settings={"max_content_width": WIDTH},
 )
 for command in COMMANDS:

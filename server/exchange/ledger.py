@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from fedtag.common.methods.crossing import bytes_by_kind
 from fedtag.common.methods.records import Record
 from fedtag.common.numerics.scores import pooled
 from fedtag.common.secure.names import SHOWN
@@ -211,18 +211,11 @@ def disclosures(
 def _crossed(
     round_number: int, sender: str, receiver: str, content: Content, declared: Mapping[str, Record]
 ) -> list[Disclosure]:
-    sizes: dict[str, int] = {}
-    for name, value in content.tensors.items():
-        kind = name.partition("/")[0]
-        sizes[kind] = sizes.get(kind, 0) + value.numel() * value.element_size()
-    for name, value in content.values.items():
-        if name in declared:
-            sizes[name] = sizes.get(name, 0) + len(json.dumps(value))
     return [
         Disclosure(
             round_number, sender, receiver, kind, size, declared[kind].reveals, declared[kind].protected
         )
-        for kind, size in sizes.items()
+        for kind, size in bytes_by_kind(content, declared).items()
     ]
 
 

@@ -32,6 +32,7 @@ from fedtag.server.state.progress import Progress
 from fedtag.server.state.round import Exchanged, Round
 from fedtag.server.state.run_state import RunState
 from fedtag.server.tracking.run_directory import RunDirectory
+from fedtag.server.tracking.run_log import RunLog
 
 # The rest of a deadline is for loading, scoring and the way back; what round 1 has more is for encoding.
 TRAINING_SHARE = 0.8
@@ -48,6 +49,7 @@ class Phases:
         progress: told about troubles.
         run_state: of the run.
         monitor: told what goes on.
+        log: told what crossed.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Phases:
         progress: Progress,
         run_state: RunState,
         monitor: Monitor,
+        log: RunLog,
     ) -> None:
         self.exchange = exchange
         self.method = method
@@ -68,6 +71,7 @@ class Phases:
         self.progress = progress
         self.run_state = run_state
         self.monitor = monitor
+        self.log = log
         self.inbox = Inbox(method, context)
         self.instructed: Mapping[int, Instruction] = {}
         self.peers = PeerList()
@@ -163,6 +167,7 @@ class Phases:
                 )
             self._note_releases(current, exchanged)
             troubles = exchanged.failures | refusals_by_node(exchanged.replies, refused)
+            self.log.exchanged(instructions, exchanged.replies, troubles, self.inbox.declared)
             self.monitor.exchanged(current.number, phase.name, exchanged, troubles, self.names)
             refused |= {labels[node]: reason for node, reason in exchanged.failures.items()}
             known = {labels[node] for node in absence.noted(asked, exchanged.failures)}

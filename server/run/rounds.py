@@ -12,8 +12,10 @@ from typing import Any
 
 from torch import Tensor
 
+from fedtag.common.audit_log.log import AuditLog
 from fedtag.common.config import RunConfig
 from fedtag.common.logs import Event, fields
+from fedtag.common.models.parameters import fingerprint
 from fedtag.common.numerics.noise import entropy_generator
 from fedtag.common.wire.records import Content, prefixed
 from fedtag.server.exchange.exchange import Exchange, Grid
@@ -46,6 +48,7 @@ from fedtag.server.tracking.artefact import artefact_of
 from fedtag.server.tracking.meters import Meters
 from fedtag.server.tracking.rows import Summary
 from fedtag.server.tracking.run_directory import RunDirectory
+from fedtag.server.tracking.run_log import RunLog
 from fedtag.server.tracking.tensorboard import ScalarLog
 
 Witness = Callable[[int, Phase, ServerState, Outcome], None]
@@ -63,6 +66,7 @@ class Rounds:
         meters: of the run, where somebody reads them.
         witness: told what came of each exchange of a round, before the method's state follows from it; in a simulation
             that an audit does again, nowhere else.
+        log: the coordinator's audit log; a simulation has none.
     """
 
     def __init__(
@@ -73,9 +77,11 @@ class Rounds:
         progress: Progress,
         meters: Meters | None = None,
         witness: Witness | None = None,
+        log: AuditLog | None = None,
     ) -> None:
         self.config = config
         self.witness = witness
+        self.log = RunLog(log)
         self.directory = directory
         self.progress = progress
         self.method = method_of(config)
@@ -98,7 +104,11 @@ class Rounds:
             ConfigError: the settings ask for something that is not installed, or that a phase does not allow.
         """
         with self.directory.exclusively(), self.monitor:
-            return self._run()
+            try:
+                return self._run()
+            except BaseException as error:
+                self.log.stopped(self.run_state.run, error)
+                raise
 
     def _run(self) -> Summary:
         phases, own = planned(self.config)
@@ -119,9 +129,11 @@ class Rounds:
             self.progress,
             self.run_state,
             self.monitor,
+            self.log,
         )
         self.sums = self._sums()
         self.directory.write_config(self.config.without_places().to_nested())
+        self.log.began(self.run_state.run, self.config.digest())
         self.progress.begin(self.config.rounds, self.run_state.round)
         pending = [] if self.run_state.pending is None else [self.run_state.pending]
         self.monitor.begin(self.run_state.run, [*self.directory.read_rounds(), *pending])
@@ -141,7 +153,15 @@ class Rounds:
             self._score_pending(outcome, True, scalars)
         for reply in outcome.replies.values():
             self.run_state.count_tokens(reply.content.values.get("tokens", {}))
-        return conclude(self.directory, self.context, self.method, self.run_state, self.closing.traffic)
+        summary = conclude(self.directory, self.context, self.method, self.run_state, self.closing.traffic)
+        best = self.run_state.best
+        self.log.released(
+            self.run_state.run,
+            self.run_state.best_round,
+            fingerprint(best) if best else None,
+            self.directory.path,
+        )
+        return summary
 
     def _sums(self) -> Sums:
         if not self.config.privacy.secure_aggregation:

@@ -104,14 +104,17 @@ class MaskedTexts:
     def encoded(self) -> EncodedMasks:
         """All requested texts, encoded."""
         data, context, text = self.data, self.context, self.context.config.text
-        distinct = list(dict.fromkeys(self._texts.values()))
+        whole: dict[str, list[str]] = {}
+        for (node, _), masked in self._texts.items():
+            whole.setdefault(masked, []).append(data.text_graph.texts[node])
+        distinct, sources = list(whole), [tuple(texts) for texts in whole.values()]
         encoder = bank_encoder(data, context)
         cache = TextCache(data.site.cache / CACHE_FILE)
         progress = context.progress("encoding masked texts")
-        bank = build_bank(distinct, encoder, cache, text.chunk_tokens, progress).bank
+        bank = build_bank(distinct, encoder, cache, text.chunk_tokens, progress, sources).bank
         summaries = None
         if self.local.summaries is not None:
-            summaries = text_summaries(distinct, bank, "summarising masked texts", data, context)
+            summaries = text_summaries(distinct, bank, "summarising masked texts", data, context, sources)
         row = {string: number for number, string in enumerate(distinct)}
         rows = {variant: row[string] for variant, string in self._texts.items()}
         return EncodedMasks(self.local, bank.to(data.device), rows, text.pool_sharpness, summaries)

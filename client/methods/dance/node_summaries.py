@@ -93,7 +93,12 @@ def refuse_features(data: SiteData) -> None:
 
 
 def text_summaries(
-    texts: Sequence[str], bank: TextBank, work: str, data: SiteData, context: Context
+    texts: Sequence[str],
+    bank: TextBank,
+    work: str,
+    data: SiteData,
+    context: Context,
+    sources: Sequence[tuple[str, ...]] | None = None,
 ) -> Float[Tensor, "texts dim"]:
     """σ of some texts, on the site's device.
 
@@ -103,9 +108,10 @@ def text_summaries(
         work: what is shown meanwhile.
         data: of the site, whose language model writes what its cache lacks.
         context: of the run.
+        sources: of each text, the nodes' texts that it was made from; itself where None.
     """
     vectors = summary_vectors(
-        _requests(texts, bank, data, context),
+        _requests(texts, bank, data, context, sources),
         language_model(data, context),
         bank_encoder(data, context),
         data.site.cache,
@@ -147,5 +153,11 @@ def summaries_ledger(near: Ragged, far: Ragged, data: SiteData, context: Context
     )
 
 
-def _requests(texts: Sequence[str], bank: TextBank, data: SiteData, context: Context) -> list[SummaryRequest]:
-    return text_requests(texts, bank, data.text_graph.classes, context.settings.chunk_budget)
+def _requests(
+    texts: Sequence[str],
+    bank: TextBank,
+    data: SiteData,
+    context: Context,
+    sources: Sequence[tuple[str, ...]] | None = None,
+) -> list[SummaryRequest]:
+    return text_requests(texts, bank, data.text_graph.classes, context.settings.chunk_budget, sources)

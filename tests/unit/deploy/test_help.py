@@ -41,6 +41,9 @@ COMMANDS = (
     "site preview",
     "site approve",
     "site check",
+    "site forget",
+    "site sweep",
+    "log verify",
 )
 HEAVY = {"torch", "flwr", "pandas", "numpy", "scipy", "pyarrow", "transformers", "matplotlib"}
 # Help takes a fifth of a second; a machine that does other things takes several times as long.
@@ -115,7 +118,7 @@ def test_help_lists_every_command_under_who_uses_it() -> None:
     assert "simulate" in found["For researchers"]
     assert "certificates" in found["For coordinators"]
     assert "validate" in found["For institutions"]
-    assert found["For auditors"] == ["audit", "privacy-audit"]
+    assert found["For auditors"] == ["audit", "privacy-audit", "log"]
     assert {"--version", "--install-completion", "--show-completion"} <= set(found["Options"])
 
 

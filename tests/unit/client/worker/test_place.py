@@ -4,14 +4,12 @@ import os
 import socket
 import stat
 import tempfile
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from fedtag.client.worker.errors import WorkerUnavailableError
-from fedtag.client.worker.place import LONGEST_ADDRESS, check_peer, locked, own_folder, peer_of, place_of
+from fedtag.client.worker.place import LONGEST_ADDRESS, check_peer, own_folder, peer_of, place_of
 
 
 def mode_of(path: Path) -> int:
@@ -82,26 +80,6 @@ def test_the_log_is_private_and_starts_anew_when_it_is_large(tmp_path: Path) -> 
     place.log.unlink()
     os.close(place.open_log())
     assert mode_of(place.log) == 0o600
-
-
-def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
-    path, inside, most = tmp_path / "lock", [], []
-
-    def enter() -> None:
-        with locked(path, 10):
-            inside.append(1)
-            most.append(len(inside))
-            time.sleep(0.01)
-            inside.pop()
-
-    threads = [threading.Thread(target=enter) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == [1] * 5
-    with locked(path, 1), pytest.raises(WorkerUnavailableError, match="stays locked"), locked(path, 0.05):
-        pass
 
 
 def test_the_other_end_is_known_and_must_be_of_the_same_user() -> None:

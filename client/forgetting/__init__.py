@@ -1,0 +1,1 @@
+"""Removing a node from all that a site has."""

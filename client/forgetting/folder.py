@@ -1,0 +1,178 @@
+"""Rows of nodes and their edges taken out of a data folder, file by file, and all of them or none."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from fedtag.client.site.whole_file import write_whole
+from fedtag.common.errors import DataError, RunError
+
+JOURNAL = ".forgetting.json"
+"""Names the staged files that are to take the places of others, and what is to be logged then."""
+STAGED = ".without-"
+BOM = "\ufeff"
+ENDS: Mapping[str, tuple[str, ...]] = {
+    "nodes.parquet": ("node_id",),
+    "nodes.csv": ("node_id",),
+    "nodes.jsonl": ("node_id",),
+    "edges.parquet": ("src", "dst"),
+    "edges.csv": ("src", "dst"),
+    "cross_edges.parquet": ("src",),
+    "cross_edges.csv": ("src",),
+}
+"""Columns of each file that name a site's own nodes."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What is to be taken out.
+
+    Args:
+        rows: of nodes: their positions in the nodes file, from 0.
+        edges: how many.
+        files: new contents, by name.
+    """
+
+    rows: tuple[int, ...]
+    edges: int
+    files: Mapping[str, bytes]
+
+
+def without(folder: Path, nodes: Collection[str]) -> Taken:
+    """The files of a folder without some nodes; nothing is written.
+
+    Args:
+        folder: that `read_folder` can read.
+        nodes: identifiers, as text.
+    """
+    rows: tuple[int, ...] = ()
+    edges, files = 0, {}
+    for name, columns in ENDS.items():
+        if not (folder / name).is_file():
+            continue
+        content, gone = _filtered(folder / name, columns, frozenset(nodes))
+        if not gone:
+            continue
+        files[name] = content
+        if name.startswith("nodes"):
+            rows = tuple(gone)
+        else:
+            edges += len(gone)
+    if rows and (folder / "features.npy").is_file():
+        buffer = io.BytesIO()
+        kept = np.delete(np.load(folder / "features.npy", allow_pickle=False), list(rows), axis=0)
+        np.save(buffer, kept, allow_pickle=False)
+        files["features.npy"] = buffer.getvalue()
+    return Taken(rows, edges, files)
+
+
+def stage(folder: Path, taken: Taken) -> None:
+    """Write the new files beside the old ones, which stay in place.
+
+    Raises:
+        DataError: the folder cannot be written; it names the rows, for whoever can.
+    """
+    try:
+        for name, content in taken.files.items():
+            write_whole(folder / f"{STAGED}{name}", content)
+    except OSError as error:
+        numbers = ", ".join(str(row + 1) for row in taken.rows)
+        raise DataError(
+            f"{folder} cannot be written ({error.strerror}), and nothing was removed: take rows {numbers} out of its "
+            f"nodes, the same rows out of features.npy, and their {taken.edges} edges; then call this again"
+        ) from error
+
+
+def journal(folder: Path, taken: Taken, receipts: list[dict[str, Any]]) -> None:
+    """Say that all else is removed: from now on `finish` puts the staged files in place."""
+    content = {"files": sorted(taken.files), "receipts": receipts}
+    write_whole(folder / JOURNAL, json.dumps(content).encode())
+
+
+def finish(folder: Path, log: Callable[[dict[str, Any]], None]) -> bool:
+    """Put staged files in place, where there are any; whoever is killed meanwhile does it with the next call.
+
+    Args:
+        folder: of the data.
+        log: told each receipt.
+
+    Returns:
+        Whether there was anything to do.
+    """
+    path = folder / JOURNAL
+    if not path.is_file():
+        return False
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise RunError(f"{path} is damaged: delete it, and forget the node again") from error
+    for name in found["files"]:
+        staged = folder / f"{STAGED}{name}"
+        if name in (*ENDS, "features.npy") and staged.is_file():
+            staged.replace(folder / name)
+    for receipt in found["receipts"]:
+        log(receipt)
+    path.unlink()
+    return True
+
+
+def _filtered(path: Path, columns: tuple[str, ...], nodes: frozenset[str]) -> tuple[bytes, list[int]]:
+    reader = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}[path.suffix]
+    return reader(path, columns, nodes)
+
+
+def _parquet(path: Path, columns: tuple[str, ...], nodes: frozenset[str]) -> tuple[bytes, list[int]]:
+    with parquet.ParquetFile(path) as file:
+        table = file.read()
+    wanted = pa.array(sorted(nodes), pa.string())
+    gone = np.zeros(table.num_rows, bool)
+    for name in columns:
+        ids = table.column(name).cast(pa.string())
+        gone |= pa.compute.is_in(ids, value_set=wanted).to_numpy()
+    buffer = io.BytesIO()
+    parquet.write_table(table.filter(pa.array(~gone)), buffer)
+    return buffer.getvalue(), np.flatnonzero(gone).tolist()
+
+
+def _csv(path: Path, columns: tuple[str, ...], nodes: frozenset[str]) -> tuple[bytes, list[int]]:
+    csv.field_size_limit(sys.maxsize)
+    text = path.read_bytes().decode()
+    mark = BOM if text.startswith(BOM) else ""
+    records = csv.reader(io.StringIO(text.removeprefix(BOM), newline=""))
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    gone: list[int] = []
+    places: list[int] | None = None
+    number = 0
+    for record in records:
+        if not record:
+            continue
+        if places is None:
+            places = [record.index(name) for name in columns]
+            writer.writerow(record)
+            continue
+        if any(record[place] in nodes for place in places):
+            gone.append(number)
+        else:
+            writer.writerow(record)
+        number += 1
+    return (mark + out.getvalue()).encode(), gone
+
+
+def _jsonl(path: Path, columns: tuple[str, ...], nodes: frozenset[str]) -> tuple[bytes, list[int]]:
+    lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.strip()]
+    found = [json.loads(line.removeprefix(BOM.encode())) for line in lines]
+    gone = [row for row, one in enumerate(found) if any(str(one.get(name)) in nodes for name in columns)]
+    kept = set(range(len(lines))) - set(gone)
+    return b"".join(lines[row] for row in sorted(kept)), gone

@@ -1,0 +1,28 @@
+"""What a site has forgotten, on the terminal."""
+
+from __future__ import annotations
+
+from fedtag.client.forgetting.forgetting import Forgetting
+from fedtag.deploy.terminal.console import notices, results, say
+
+
+def show_forgetting(found: Forgetting) -> None:
+    """What was removed, and for each node its receipt and the runs that it was in."""
+    say(
+        results(),
+        f"removed: {found.rows} rows, {found.edges} edges, {found.packs} packs of evidence, {found.vectors} vectors, "
+        f"{found.summaries} summaries, {found.states} files of runs' states",
+    )
+    for node in found.nodes:
+        say(results(), f"{node.node}: {'forgotten before, ' if node.earlier else ''}receipt {node.receipt}")
+        for part in node.runs:
+            role = "a training node" if part.trained else "no training node"
+            say(
+                results(),
+                f"  it was in the data of run {part.run}, as {role}: its released model stays",
+            )
+        if node.shared:
+            say(
+                notices(),
+                f"  another node has the same text as {node.node}: vectors and summaries of it stay",
+            )
