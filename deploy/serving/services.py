@@ -63,8 +63,8 @@ class LinkService:
     def parts(self, secret: Path) -> list[Part]:
         """The programs, given a file with a secret between them."""
         runtime = f"{LOOPBACK}:{self.ports.runtime}"
-        command = ["flower-superlink", "--host", LOOPBACK, "--port", str(self.ports.runtime)]
-        command += ["--fleet-api-address", self.fleet]
+        command = ["flower-superlink"] if self.plain else _module("superlink")
+        command += ["--host", LOOPBACK, "--port", str(self.ports.runtime), "--fleet-api-address", self.fleet]
         if self.keys is None:
             command += ["--insecure"]
         else:

@@ -42,7 +42,7 @@ def role(words: list[str]) -> str | None:
     known = {
         "fedtag.client.worker.service": "worker",
         "deploy.executor.service": "executor",
-        "flower-superlink": "SuperLink",
+        "deploy.executor.superlink": "SuperLink",
         "deploy.executor.supernode": "SuperNode",
         "fedtag.deploy.cli serve": "supervisor",
     }

@@ -140,7 +140,7 @@ def test_a_killed_supernode_is_named_by_its_site(fedtag: Fedtag, tmp_path: Path)
         for program in psutil.Process(process.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 words = " ".join(program.cmdline())
-                if "flower-supernode" in words and "node-1" in words:
+                if "serve site" in words and "node-1" in words:
                     program.kill()
         process.wait(180)
     finally:

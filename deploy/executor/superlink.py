@@ -1,0 +1,29 @@
+"""A SuperLink that waits for its database: `python -m fedtag.deploy.executor.superlink`, as flower-superlink.
+
+Flower's own gives a locked file up after 5 s and answers with errors, which end runs; a backup may hold it for longer.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from flwr.supercore import sql_mixin
+from flwr.superlink.cli.flower_superlink import flower_superlink
+
+from fedtag.deploy.executor.flower import is_known
+
+PATIENCE = ("busy_timeout", "60000")
+"""Milliseconds, as SQLite's pragma wants them."""
+
+
+def main() -> None:
+    """Parse the command line as flower-superlink does, and serve."""
+    if is_known():
+        others = tuple(pragma for pragma in sql_mixin.SQLITE_PRAGMAS if pragma[0] != PATIENCE[0])
+        sql_mixin.SQLITE_PRAGMAS = (PATIENCE, *others)  # type: ignore[attr-defined,misc]
+    sys.argv[0] = "flower-superlink"
+    flower_superlink()
+
+
+if __name__ == "__main__":
+    main()
