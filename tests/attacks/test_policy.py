@@ -7,6 +7,7 @@ of most sites here cannot be read: whoever looks at them fails with another erro
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -358,8 +359,12 @@ def test_a_reply_does_not_leave_before_the_disk_has_what_it_costs(
     free.respond(instruct())
     before = spent_by_run(kept)
 
+    written = os.fsync
+
     def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        if Path(os.readlink(f"/proc/self/fd/{descriptor}")).is_relative_to(kept):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written(descriptor)
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(RunError, match="site site: no space is left"):
