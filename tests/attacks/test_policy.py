@@ -362,7 +362,7 @@ def test_a_reply_does_not_leave_before_the_disk_has_what_it_costs(
     written = os.fsync
 
     def full(descriptor: int) -> None:
-        if Path(os.readlink(f"/proc/self/fd/{descriptor}")).is_relative_to(kept):
+        if Path(f"/proc/self/fd/{descriptor}").readlink().is_relative_to(kept):
             raise OSError(errno.ENOSPC, "No space left on device")
         written(descriptor)
 
