@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from flwr.proto.task_pb2 import Task
@@ -89,11 +90,18 @@ def _begin(keep: int) -> None:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, CAUGHT)
-    os.closerange(FIRST_DESCRIPTOR, keep)
-    os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX") if keep < 4096 else keep + 4096)
+    for descriptor in _descriptors() - {keep}:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
     random.seed()
     # Libraries may draw from it.
     np.random.seed(int.from_bytes(os.urandom(4), "little"))  # noqa: NPY002
+
+
+def _descriptors() -> set[int]:
+    """What is open beyond the standard streams; the limit of what could be is a million and more."""
+    found = {int(entry.name) for entry in Path("/proc/self/fd").iterdir()}
+    return {number for number in found if number >= FIRST_DESCRIPTOR}
 
 
 def _tell(pipe: int, taken: bytes) -> None:

@@ -6,15 +6,12 @@ A message is told of before its parts have come, and who finds one missing asks 
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from flwr.proto.message_pb2 import PullObjectRequest, PullObjectResponse
 from flwr.supercore.inflatable.inflatable_utils import ObjectUnavailableError
-from flwr.supercore.runtime import RuntimeHttpClient
-from flwr.superlink.grid import HttpGrid
 
 from fedtag.deploy.executor.beat import Pace
 
@@ -45,20 +42,6 @@ class PromptClient:
             if not coming or time.monotonic() - start > PATIENCE_SECONDS:
                 return answer
             time.sleep(pace.pause)
-
-
-class PromptGrid(HttpGrid):
-    """Flower's grid, whose replies are read as soon as they are there."""
-
-    @property
-    def _runtime_client(self) -> RuntimeHttpClient:
-        return cast(RuntimeHttpClient, PromptClient(super()._runtime_client))
-
-
-def prompt_runs() -> None:
-    """Let Flower's program for a ServerApp use the prompt grid, in a process that runs nothing else."""
-    # The package of this module has a function of its name.
-    importlib.import_module("flwr.superlink.runtime.run_serverapp").__dict__["HttpGrid"] = PromptGrid
 
 
 def promptly(pull: Callable[[int, str], bytes]) -> Callable[[int, str], bytes]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import logging
 import os
 import signal
@@ -24,7 +25,7 @@ from fedtag.common.logs import Event, fields, start_log
 from fedtag.deploy.executor.beat import Beat, Pace, Sign
 from fedtag.deploy.executor.child import CAUGHT, Child, fork
 from fedtag.deploy.executor.runtime import Runtime, acquired, answer_in_place, end_task
-from fedtag.deploy.executor.sides import SIDES, Side
+from fedtag.deploy.executor.side import Side
 
 LOGGER = logging.getLogger("fedtag")
 SHORTEST, LONGEST = 0.02, 1.0
@@ -166,7 +167,7 @@ class Executor:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, load what the side needs, and serve."""
     parser = argparse.ArgumentParser(description="Carry out the tasks of a SuperLink or a SuperNode.")
-    parser.add_argument("side", choices=list(SIDES))
+    parser.add_argument("side", choices=["site", "link"])
     parser.add_argument("--runtime", required=True, metavar="HOST:PORT")
     parser.add_argument("--authority", type=Path, help="certificate of the Runtime API; in clear without")
     parser.add_argument("--secret", type=Path, help="file by which the Runtime API knows this executor")
@@ -176,8 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     start_log()
     beat = Beat(given.beat)
     beat.tell(Sign("starting"))
-    side = SIDES[given.side]
-    side.load()
+    side: Side = importlib.import_module(f"fedtag.deploy.executor.{given.side}_side").SIDE
     secret = None if given.secret is None else given.secret.read_bytes()
     Executor(side, Runtime(given.runtime, given.authority, secret), beat, given.name).run()
 

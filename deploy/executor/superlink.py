@@ -8,19 +8,20 @@ from __future__ import annotations
 import sys
 
 from flwr.supercore import sql_mixin
+from flwr.supercore.constant import SQLITE_PRAGMAS
 from flwr.superlink.cli.flower_superlink import flower_superlink
 
 from fedtag.deploy.executor.flower import is_known
 
-PATIENCE = ("busy_timeout", "60000")
+PATIENCE = {"busy_timeout": "60000"}
 """Milliseconds, as SQLite's pragma wants them."""
 
 
 def main() -> None:
     """Parse the command line as flower-superlink does, and serve."""
     if is_known():
-        others = tuple(pragma for pragma in sql_mixin.SQLITE_PRAGMAS if pragma[0] != PATIENCE[0])
-        sql_mixin.SQLITE_PRAGMAS = (PATIENCE, *others)  # type: ignore[attr-defined,misc]
+        # A name of the module's own, taken from elsewhere: replaced where it is read.
+        vars(sql_mixin)["SQLITE_PRAGMAS"] = tuple({**dict(SQLITE_PRAGMAS), **PATIENCE}.items())
     sys.argv[0] = "flower-superlink"
     flower_superlink()
 

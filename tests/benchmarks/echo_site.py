@@ -15,10 +15,11 @@ from flwr.app import Message
 from flwr.supercore.constant import TaskType
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message
 
-from fedtag.deploy.executor import service, sides
+from fedtag.deploy.executor import service, site_side
 from fedtag.deploy.executor.child import Tell
 from fedtag.deploy.executor.objects import PromptClient
 from fedtag.deploy.executor.runtime import Runtime, end_task, headline
+from fedtag.deploy.executor.side import Side
 from fedtag.deploy.serving.services import Ports, SiteService
 from fedtag.deploy.serving.supervisor import Part
 
@@ -47,7 +48,7 @@ def main() -> None:
     """Be the service or its executor."""
     what, *words = sys.argv[1:]
     if what == "executor":
-        sides.SIDES["site"] = sides.Side(TaskType.CLIENT_APP, sides.load_site, echo, graceful=True)
+        site_side.SIDE = Side(TaskType.CLIENT_APP, echo, graceful=True)
         service.main(words)
         return
     parser = argparse.ArgumentParser()

@@ -17,10 +17,10 @@ from tests.system.breakable import Breakable
 
 pytestmark = pytest.mark.benchmark
 
-ROUNDS = 6
+ROUNDS = 5
 MOST_OF_PLAIN = 0.55
 MOST_ABOVE_THE_FLOOR = 1.1
-IDLE_SECONDS = 20.0
+IDLE_SECONDS = 10.0
 FLOATS = 100_000
 ECHO_SITE = (sys.executable, str(Path(__file__).with_name("echo_site.py")))
 
