@@ -18,7 +18,9 @@ UNNOTICED_SECONDS = 60.0
 def test_a_killed_node_costs_its_round_and_comes_back(three_sites: Breakable) -> None:
     running = three_sites.run("killed", rounds=5, exchange__deadline=DEADLINE)
     running.wait_for_checkpoint(1)
-    running.wait_until(lambda: three_sites.log("site-b").rstrip().endswith("Received successfully"), "a second message")
+    running.wait_until(
+        lambda: three_sites.log("site-b").rstrip().endswith("Received successfully"), "a second message"
+    )
     three_sites.kill("site-b")
     start = time.monotonic()
     # As a service does; without a key Flower takes it for another node and believes in both for a while.

@@ -18,8 +18,9 @@ from fedtag.common import logs
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import QuorumError
 from fedtag.common.logs import PrivateRecord
-from fedtag.server.state.monitor import BEAT_SECONDS, MOST_STRANGERS, Monitor, left_out, reason_of
+from fedtag.server.state.monitor import BEAT_SECONDS, MOST_STRANGERS, Monitor
 from fedtag.server.state.round import Exchanged
+from fedtag.server.state.troubles import left_out, reason_of
 from fedtag.server.tracking.meters import Meters
 from fedtag.server.tracking.rows import RoundRow
 from fedtag.server.tracking.status import ClientStatus, RunStatus, read_status
