@@ -56,8 +56,12 @@ def hand_over(
     place, own = place_of(site.workspace), Identity.own()
     place.prepare()
     hello = Frame("hello", {**vars(own), "settings": settings_digest(run_config, node)})
-    whole = {"node_config": dict(node), "run_config": dict(run_config)}
-    whole |= {"idle": settings.idle, "patience": settings.patience}
+    whole = {
+        "node_config": dict(node),
+        "run_config": dict(run_config),
+        "idle": settings.idle,
+        "patience": settings.patience,
+    }
     for _ in range(ATTEMPTS):
         with closing(_connected(place, site.workspace, hello, settings.idle)) as connection:
             try:

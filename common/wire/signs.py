@@ -9,7 +9,7 @@ import json
 import math
 import re
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 from fedtag.common.errors import WireError
 from fedtag.common.wire.bounded_json import parsed
@@ -60,9 +60,6 @@ class Sign:
     percent: int | None = None
 
 
-S = TypeVar("S", Collect, Sign)
-
-
 def serialised_sign(record: Collect | Sign) -> Serialised:
     """A record as text."""
     table = {"kind": type(record).__name__, **asdict(record)}
@@ -75,7 +72,8 @@ def collect_of(record: Serialised) -> Collect | None:
     Raises:
         WireError: it is one, with wrong fields.
     """
-    return _read(record, Collect)
+    table = _read(record, Collect)
+    return None if table is None else Collect(**table)
 
 
 def sign_of(record: Serialised) -> Sign | None:
@@ -84,19 +82,19 @@ def sign_of(record: Serialised) -> Sign | None:
     Raises:
         WireError: it is one, with wrong fields.
     """
-    sign = _read(record, Sign)
-    if sign is None:
+    table = _read(record, Sign)
+    if table is None:
         return None
-    if sign.state not in get_args(WorkState):
+    state, seconds, percent = table["state"], table["seconds"], table["percent"]
+    if state not in get_args(WorkState):
         raise WireError(
-            f"the state of a sign is {str(sign.state)[:40]!r}, not one of {', '.join(get_args(WorkState))}"
+            f"the state of a sign is {str(state)[:40]!r}, not one of {', '.join(get_args(WorkState))}"
         )
-    # A comparison that NaN fails.
-    if type(sign.seconds) not in (int, float) or not 0 <= sign.seconds <= LONGEST_SECONDS:
+    if type(seconds) not in (int, float) or not 0 <= seconds <= LONGEST_SECONDS:
         raise WireError(f"the seconds of a sign are no number from 0 to {LONGEST_SECONDS}")
-    if sign.percent is not None and (type(sign.percent) is not int or not 0 <= sign.percent <= 100):
+    if percent is not None and (type(percent) is not int or not 0 <= percent <= 100):
         raise WireError("the percentage of a sign is no whole number from 0 to 100")
-    return sign
+    return Sign(**{**table, "seconds": float(seconds)})
 
 
 def lost(asked: Collect) -> Sign:
@@ -109,7 +107,8 @@ def percentage_of(done: int, total: int) -> int | None:
     return max(0, min(100, math.floor(100 * done / total))) if total > 0 else None
 
 
-def _read(record: Serialised, kind: type[S]) -> S | None:
+def _read(record: Serialised, kind: type[Collect | Sign]) -> dict[str, Any] | None:
+    """The fields of a record of a kind, as far as both kinds have them checked; None where it is another one."""
     bare = record.tensors is None and record.addresses is None and not record.bodies
     if not bare or len(record.header) > MAX_SIGN_BYTES:
         return None
@@ -122,4 +121,4 @@ def _read(record: Serialised, kind: type[S]) -> S | None:
         raise WireError(f"a record of kind {kind.__name__} has other fields than {', '.join(names)}")
     if not JOB.fullmatch(table["job"]):
         raise WireError("work is called by 64 hexadecimal digits")
-    return kind(**table)
+    return table
