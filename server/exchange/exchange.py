@@ -202,7 +202,7 @@ class Conversation:
         elif sign.state == "lost":
             one.lost()
         left = max(other.due for other in self.awaited.values()) - time.monotonic()
-        seconds = None if one.began is None else arrived.at - one.began
+        seconds = arrived.at - one.began if one.told and one.began is not None else None
         self.monitor.works(node, arrived.size, seconds, sign.percent, max(0.0, left))
         if one.again and one.times == MOST_TIMES:
             del self.awaited[node]

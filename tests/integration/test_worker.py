@@ -364,17 +364,18 @@ def test_without_a_worker_the_message_is_carried_out_here(
 ) -> None:
     expected = site.in_process(instruction()).tensors
 
-    def tensors(node: dict[str, Any]) -> bytes:
+    def answer(record: Serialised, node: dict[str, Any]) -> Serialised:
         run = {**app_versions(), **site.run}
         context = Context(run_id=1, node_id=1, node_config=node, state=RecordDict(), run_config=run)
-        found = opened(at_the_site(sealed(instruction()), context)).tensors
-        assert found is not None
-        return found
+        return opened(at_the_site(sealed(record), context))
 
-    assert tensors({**site.node, "worker": "off"}) == expected
+    assert answer(instruction(), {**site.node, "worker": "off"}).tensors == expected
     assert caplog.messages == []
     (site.workspace / "worker").write_text("in the way")
-    assert tensors(site.node) == expected
+    assert answer(instruction(), site.node).tensors == expected
+    # The work of a worker that was there before is not here.
+    asked = Collect("run", 1, 1, "train", "0" * 64)
+    assert sign_of(answer(serialised_sign(asked), site.node)) == lost(asked)
     assert "carried out without a worker" in caplog.text
     assert site.workers() == []
     (site.workspace / "worker").unlink()

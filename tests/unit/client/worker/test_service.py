@@ -212,21 +212,19 @@ def test_a_release_drops_what_is_kept_and_the_work_goes_on(running: Callable[...
 
 
 def test_work_that_takes_long_is_told_and_its_answer_collected(running: Callable[..., Running]) -> None:
-    worker = running(idle=60.0, closing=0.1)
-    record = instruction(phase="close")
+    worker, record = running(), instruction()
     sign = sign_of(record_of(worker.instruct(record, {"patience": 1e-6})))
     assert sign is not None
-    asked = Collect("run", 1, 1, "close", sign.job)
+    asked = Collect("run", 1, 1, "train", sign.job)
     assert sign.state in ("queued", "working")
     # Whoever asks once more is answered by the same work; another run has none of it.
     again = sign_of(record_of(worker.instruct(record, {"patience": 1e-6})))
     assert again is None or again.job == sign.job
-    other = Collect("run", 1, 1, "close", "0" * 64)
+    other = Collect("run", 1, 1, "train", "0" * 64)
     assert record_of(worker.instruct(serialised_sign(other))) == serialised_sign(lost(other))
     found = record_of(worker.instruct(serialised_sign(asked)))
     assert json.loads(found.header)["kind"] == "Reply"
-    worker.thread.join(10)
-    assert not worker.thread.is_alive()
+    assert record_of(worker.instruct(record)) == record_of(worker.instruct(serialised_sign(asked))) == found
 
 
 def test_a_worker_outlives_a_closing_exchange_whose_answer_nobody_has_yet(

@@ -64,7 +64,8 @@ def test_a_sign_of_another_exchange_is_refused(tmp_path: Path) -> None:
     assert "belongs to step '7', not to '1': stale or replayed" in over.found.failures[2]
 
 
-def test_the_status_says_who_works_since_when(tmp_path: Path) -> None:
+def test_the_status_says_who_works_since_when(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedtag.server.state.monitor.REPLY_SECONDS", 0.0)
     seen = []
 
     def site(asked: Asked, now: float) -> tuple[float, Reply | Sign]:
