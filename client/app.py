@@ -43,8 +43,14 @@ def in_this_process(opener: OpenSite) -> CarryOut:
     def carry_out(content: RecordDict, context: Context) -> RecordDict:
         from fedtag.client.run.agreement import lacking_explained
         from fedtag.common.wire.codec import decode_instruction, encode
+        from fedtag.common.wire.envelope import opened, sealed
+        from fedtag.common.wire.signs import collect_of, lost, serialised_sign
 
         # First of all the message says whether this release understands it.
+        asked = collect_of(opened(content))
+        if asked is not None:
+            # This process does all that it takes on before it answers: what is asked for was another one's.
+            return sealed(serialised_sign(lost(asked)))
         instruction = decode_instruction(content)
         with lacking_explained(instruction):
             site = opener(context)

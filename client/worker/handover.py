@@ -26,8 +26,10 @@ from fedtag.common.wire.serialised import Serialised
 
 START_SECONDS = 60.0
 """Until a worker that was started listens, or another one that starts it has finished."""
+WELCOME_SECONDS = 60.0
+"""Until a worker says what it is, however busy it is."""
 QUEUE_SECONDS = 600.0
-"""Until a worker that carries out another message turns to this one."""
+"""Until a worker that is to stop has finished what it carries out."""
 ATTEMPTS = 2
 
 
@@ -37,13 +39,13 @@ def hand_over(
     """Let the site's worker carry out a message.
 
     Args:
-        record: the instruction.
+        record: the instruction, or a request for the answer to one that is in work.
         settings: of the site's worker.
         node: the site's --node-config.
         run_config: of the run.
 
     Returns:
-        The reply.
+        The reply; what takes longer than the site's patience stays in work, and this is a sign that says so.
 
     Raises:
         WorkerUnavailableError: no worker took the message.
@@ -55,12 +57,17 @@ def hand_over(
     place, own = place_of(site.workspace), Identity.own()
     place.prepare()
     hello = Frame("hello", {**vars(own), "settings": settings_digest(run_config, node)})
-    whole = {"node_config": dict(node), "run_config": dict(run_config), "idle": settings.idle}
+    whole = {
+        "node_config": dict(node),
+        "run_config": dict(run_config),
+        "idle": settings.idle,
+        "patience": settings.patience,
+    }
     for _ in range(ATTEMPTS):
         with closing(_connected(place, site.workspace, hello, settings.idle)) as connection:
             try:
                 send(connection, record_frame("instruct", record, whole))
-                # As long as the work takes; a worker that ends closes the connection.
+                # The worker keeps the time; one that ends closes the connection.
                 connection.settimeout(None)
                 answer = receive(connection)
             except OSError:
@@ -93,19 +100,19 @@ def ask(workspace: Path, request: str, seconds: float) -> bool:
 def _connected(place: Place, workspace: Path, hello: Frame, idle: float) -> socket.socket:
     """A connection to a worker that runs the code of this process."""
     own = Identity.told(hello)
-    found = _greeted(place, hello, QUEUE_SECONDS)
+    found = _greeted(place, hello, WELCOME_SECONDS)
     if found is not None and found[1] == own:
         return found[0]
     if found is not None:
         found[0].close()
     with locked(place.starting, START_SECONDS, WorkerUnavailableError):
         # Meanwhile another process may have started one.
-        found = _greeted(place, hello, QUEUE_SECONDS)
+        found = _greeted(place, hello, WELCOME_SECONDS)
         if found is not None and found[1] == own:
             return found[0]
         if found is not None:
             with closing(found[0]) as connection:
-                _request(connection, "stop")
+                _stop(connection, place)
         _start(place, workspace, idle)
         found = _greeted(place, hello, START_SECONDS)
     if found is None:
@@ -140,6 +147,20 @@ def _greeted(place: Place, hello: Frame, seconds: float) -> tuple[socket.socket,
     except (OSError, WireError) as error:
         connection.close()
         raise WorkerUnavailableError(f"{place.socket} is no worker's: {error}") from error
+
+
+def _stop(connection: socket.socket, place: Place) -> None:
+    """End a worker of other code, which finishes first what it carries out."""
+    connection.settimeout(QUEUE_SECONDS)
+    try:
+        _request(connection, "stop")
+    except TimeoutError as error:
+        raise WorkerUnavailableError(
+            f"the worker at {place.socket} has other code and is busy for over {QUEUE_SECONDS:g} s"
+        ) from error
+    except ConnectionError:
+        # It is gone already.
+        pass
 
 
 def _request(connection: socket.socket, kind: str) -> None:

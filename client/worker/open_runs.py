@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from fedtag.client.context.progress import Report
 from fedtag.client.data.stamp import Stamp, stamp_of
 from fedtag.client.run.agreement import lacking_explained
 from fedtag.client.run.recorded import CLOSE
@@ -35,10 +36,12 @@ class OpenRuns:
     """Runs in memory.
 
     Args:
+        progress: told how far long work is.
         most: how many are kept, >= 1; beyond that the one goes that was not used for longest.
     """
 
-    def __init__(self, most: int = 2) -> None:
+    def __init__(self, progress: Report | None = None, most: int = 2) -> None:
+        self.progress = progress
         self.most = most
         self._open: OrderedDict[tuple[str, str], OpenRun] = OrderedDict()
         self._started = False
@@ -90,7 +93,7 @@ class OpenRuns:
             while len(self._open) >= self.most:
                 self._open.popitem(last=False)
             free_memory()
-            self._open[key] = OpenRun(SiteRun(site, config), stamp)
+            self._open[key] = OpenRun(SiteRun(site, config, self.progress), stamp)
         self._open.move_to_end(key)
         return self._open[key]
 

@@ -16,6 +16,8 @@ from fedtag.common.methods.reported import (
 from fedtag.common.secure.names import DRAW, PEERS, SHOWN, UNOPENED, UNREAD
 from fedtag.common.secure.phases import KEYS, SHARES, SIGN, UNMASK
 
+WORKING = "working"
+"""The signs of a site that works for longer than its patience; no value of a reply."""
 Table = dict[str, Any]
 """Of which its reader checks more than a schema can say."""
 
@@ -71,6 +73,7 @@ BASE_RECORDS = (
     ),
     Record("initial", "fingerprint of the parameters that the seed gives", form="value", schema=str),
     Record("seconds", "durations of the local phases", form="value", schema=Durations),
+    Record(WORKING, "that it is at work, since how many seconds, and what share of it is done", form="value"),
     Record(
         "condensation",
         "share of nodes that was trained on; how many synthetic ones are near to real ones",

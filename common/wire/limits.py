@@ -34,5 +34,7 @@ MAX_LETTERS = 2**14
 """Of one record."""
 MAX_ADDRESS = 64
 """Characters of the name of a letter's sender or recipient, and of its kind."""
+MAX_SIGN_BYTES = 2048
+"""Of what a site says while it works, and of the request for its answer."""
 MAX_REASON = 500
 """Characters of what a site says of its failure."""

@@ -14,7 +14,7 @@ from fedtag.runs.progress import Progress
 from fedtag.server.tracking.durable_files import read_lines
 from fedtag.server.tracking.rows import RoundRow, object_to_row
 from fedtag.server.tracking.run_directory import METRICS
-from fedtag.server.tracking.status import RunStatus, read_status
+from fedtag.server.tracking.status import AWAITED, INVOLVED, RunStatus, read_status
 
 _POLL_SECONDS = 0.25
 PATIENCE_SECONDS = 2.0
@@ -122,11 +122,11 @@ def stage_of(status: RunStatus, names: Mapping[str, str]) -> str:
         return f"waiting for {status.wanted} clients, {online} online"
     if status.phase is None:
         return ""
-    asked = [client for client in status.clients if client.state in ("asked", "answered", "failed")]
+    asked = [client for client in status.clients if client.state in INVOLVED]
     awaited = [
         client.name or names.get(client.node, f"node {client.node}")
         for client in asked
-        if client.state == "asked"
+        if client.state in AWAITED
     ]
     where = "closing exchange" if status.state == "closing" else f"round {status.current}, {status.phase}"
     first = ", which loads texts and models" if status.current == 1 and not any(c.name for c in asked) else ""

@@ -17,9 +17,16 @@ from fedtag.deploy.federation.superlink import RegisteredNode
 from fedtag.deploy.terminal.sighting import Sighting
 from fedtag.server.pages.wording import duration, size
 from fedtag.server.state.progress import percentage
-from fedtag.server.tracking.status import ClientStatus, RunStatus
+from fedtag.server.tracking.status import AWAITED, INVOLVED, ClientStatus, RunStatus
 
-STYLES = {"failed": "red", "offline": "red", "asked": "yellow", "answered": "green", "online": "green"}
+STYLES = {
+    "failed": "red",
+    "offline": "red",
+    "asked": "yellow",
+    "working": "yellow",
+    "answered": "green",
+    "online": "green",
+}
 _NONE = "–"
 
 
@@ -52,8 +59,8 @@ def headline(status: RunStatus, now: datetime) -> str:
         online = sum(client.state != "offline" for client in status.clients)
         doing = f"waiting for clients, {online} of {status.wanted} online"
     elif status.phase is not None:
-        asked = [client for client in status.clients if client.state in ("asked", "answered", "failed")]
-        awaited = sum(client.state == "asked" for client in asked)
+        asked = [client for client in status.clients if client.state in INVOLVED]
+        awaited = sum(client.state in AWAITED for client in asked)
         round_now = "" if status.state == "closing" else f"round {status.current}, "
         doing = (
             f"{round_now}{status.phase}: {len(asked) - awaited} of {len(asked)} answered in {ago(status.since, now)}, "
@@ -97,7 +104,7 @@ def clients_table(
         if client.last_failure_at is not None:
             failure = f"{ago(client.last_failure_at, now)} ago: {failure}"
         cells = [
-            text(client.state, STYLES[client.state]),
+            text(doing(client, now), STYLES[client.state]),
             text(client.phase or _NONE),
             text(_NONE if client.last_contact is None else f"{ago(client.last_contact, now)} ago"),
             text(str(client.failures)),
@@ -107,6 +114,14 @@ def clients_table(
     for node in registered.values():
         table.add_row(text(_NONE), text(node.node), *online(node, nodes, now), text("not in the run"))
     return table
+
+
+def doing(client: ClientStatus, now: datetime) -> str:
+    """The state of a client, and of one at work since when, and how far."""
+    if client.working_since is None:
+        return client.state
+    share = "" if client.percent is None else f", {client.percent}%"
+    return f"{client.state} for {ago(client.working_since, now)}{share}"
 
 
 def online(node: RegisteredNode | None, nodes: Sequence[RegisteredNode] | None, now: datetime) -> list[Text]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from fedtag.common.errors import ApprovalError
 from fedtag.common.settings.sections import ExchangeConfig
-from fedtag.server.state.monitor import error_in
+from fedtag.server.state.troubles import error_in
 
 LONGEST_PAUSE = 10.0
 

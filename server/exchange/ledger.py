@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fedtag.common.methods.base import WORKING
 from fedtag.common.methods.crossing import bytes_by_kind
 from fedtag.common.methods.records import Record
 from fedtag.common.numerics.scores import pooled
@@ -181,10 +182,12 @@ def disclosures(
     instructions: Mapping[str, Instruction],
     replies: Mapping[str, Reply],
     declared: Mapping[str, Record],
+    signs: Mapping[str, Sequence[int]],
 ) -> list[Disclosure]:
     """Every kind of record that crossed, in both directions; letters between clients pass the server sealed.
 
-    What an instruction holds beside declared records are settings of the exchange.
+    What an instruction holds beside declared records are settings of the exchange. `signs` are the bytes of each sign
+    of a client that it works.
     """
     rows = []
     for client, instruction in sorted(instructions.items()):
@@ -205,7 +208,13 @@ def disclosures(
             )
             for letter in reply.content.letters
         ]
-    return rows
+    told = declared[WORKING]
+    return rows + [
+        Disclosure(
+            round_number, client, SERVER, WORKING, sum(sizes), told.reveals, told.protected, len(sizes)
+        )
+        for client, sizes in sorted(signs.items())
+    ]
 
 
 def _crossed(

@@ -27,10 +27,11 @@ from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.forms import TensorForm
 from fedtag.server.protocol.method import ServerMethod
 from fedtag.server.protocol.phases import Phase
-from fedtag.server.state.monitor import Monitor, left_out
+from fedtag.server.state.monitor import Monitor
 from fedtag.server.state.progress import Progress
 from fedtag.server.state.round import Exchanged, Round
 from fedtag.server.state.run_state import RunState
+from fedtag.server.state.troubles import left_out
 from fedtag.server.tracking.run_directory import RunDirectory
 from fedtag.server.tracking.run_log import RunLog
 
@@ -177,8 +178,9 @@ class Phases:
             current.traffic.up += exchanged.bytes_up
             current.traffic.down += exchanged.bytes_down
             add_durations(current.seconds, exchanged.seconds, accepted)
+            signs = {self.inbox.label(node, self.run_state): one for node, one in exchanged.signs.items()}
             self.directory.append_disclosures(
-                disclosures(current.number, labelled, accepted, self.inbox.declared)
+                disclosures(current.number, labelled, accepted, self.inbox.declared, signs)
             )
             for client, reason in sorted((name, why) for name, why in refused.items() if name not in known):
                 note = f"round {current.number}, {client} is left out: {reason}"

@@ -16,6 +16,7 @@ from fedtag.common.numerics.scores import CALIBRATION_BINS, Tally
 from fedtag.common.secure.upload import Opened
 from fedtag.common.wire.names import CLIENT_NAME
 from fedtag.common.wire.records import Content, Instruction, Reply
+from fedtag.common.wire.signs import Sign
 from fedtag.server.protocol.forms import TensorForm
 from fedtag.server.protocol.state import Agreement
 
@@ -27,8 +28,8 @@ SUM_TOLERANCE = 1e-3
 SIZES = by_name(BASE_RECORDS)["sizes"]
 
 
-def check_origin(reply: Reply, instruction: Instruction) -> None:
-    """Refuse what does not answer this very instruction: another run, a stale or a replayed reply.
+def check_origin(reply: Reply | Sign, instruction: Instruction) -> None:
+    """Refuse what does not answer this very instruction: another run, a stale or a replayed reply or sign.
 
     Raises:
         WireError: naming the field that differs.
@@ -39,7 +40,7 @@ def check_origin(reply: Reply, instruction: Instruction) -> None:
             raise WireError(
                 f"the reply belongs to {name} {str(got)[:64]!r}, not to {str(wanted)!r}: stale or replayed"
             )
-    if not CLIENT_NAME.fullmatch(reply.client):
+    if isinstance(reply, Reply) and not CLIENT_NAME.fullmatch(reply.client):
         raise WireError(f"the client calls itself {reply.client[:80]!r}, which is no valid name")
 
 

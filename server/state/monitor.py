@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import platform
-import re
 import statistics
 import time
 from collections import Counter
@@ -17,13 +16,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from fedtag.common.config import RunConfig
-from fedtag.common.errors import FedtagError
 from fedtag.common.logs import EVENTS, Event, fields
 from fedtag.server.state.progress import Progress
 from fedtag.server.state.round import Exchanged
+from fedtag.server.state.troubles import MOST_CHARACTERS, reason_of
 from fedtag.server.tracking.meters import Meters
 from fedtag.server.tracking.rows import RoundRow
-from fedtag.server.tracking.status import ClientStatus, RunStatus, State, moment, write_status
+from fedtag.server.tracking.status import ClientState, ClientStatus, RunStatus, State, moment, write_status
 
 BEAT_SECONDS = 10.0
 """Between two writings while nothing happens; a status that is much older has lost its writer."""
@@ -31,9 +30,6 @@ REPLY_SECONDS = 0.2
 """Between two writings because of replies, which may come by the hundred."""
 MOST_STRANGERS = 20
 """Nodes that went away before they said who they are; a SuperNode that is restarted again and again makes many."""
-MOST_CHARACTERS = 2000
-# A site may put its name before the kind of the error.
-_ERROR = re.compile(r"error (\d+): (?:(?:[^:]{1,64}: )??([A-Za-z]\w*(?:Error|Exception))\b)?")
 
 
 class Monitor:
@@ -140,7 +136,7 @@ class Monitor:
         for node in nodes:
             if node not in self._clients:
                 self._clients[node] = ClientStatus(str(node), None, "online")
-            self._change(node, state="asked", phase=phase)
+            self._change(node, state="asked", phase=phase, working_since=None, percent=None)
         now = self.now()
         self._move(
             state="training" if number <= self.config.rounds else "closing",
@@ -157,9 +153,31 @@ class Monitor:
             self._move(bytes_down=self.status.bytes_down + size)
         self._write(REPLY_SECONDS)
 
+    def works(self, node: int, size: int, seconds: float | None, percent: int | None, left: float) -> None:
+        """A node says that it is at work.
+
+        Args:
+            node: that said so.
+            size: of what it sent, in bytes.
+            seconds: since its work began; None if it is queued behind other work.
+            percent: of the present piece of work.
+            left: seconds until the exchange goes on without whoever has not answered.
+        """
+        now = self.now()
+        since = None if seconds is None else moment(now - timedelta(seconds=seconds))
+        state: ClientState = "asked" if since is None else "working"
+        self._change(node, state=state, last_contact=moment(now), working_since=since, percent=percent)
+        self._move(deadline=moment(now + timedelta(seconds=left)))
+        self._received(size)
+
     def replied(self, node: int, size: int) -> None:
         """A node's message came; whether it is of use is seen at the end of the exchange."""
-        self._change(node, state="answered", last_contact=moment(self.now()))
+        self._change(
+            node, state="answered", last_contact=moment(self.now()), working_since=None, percent=None
+        )
+        self._received(size)
+
+    def _received(self, size: int) -> None:
         if self.status is not None:
             self._move(bytes_up=self.status.bytes_up + size)
         self._write(REPLY_SECONDS)
@@ -195,6 +213,8 @@ class Monitor:
                 failures=known.failures + 1,
                 last_failure=why[:MOST_CHARACTERS],
                 last_failure_at=now,
+                working_since=None,
+                percent=None,
             )
             self.meters.failure(names.get(node))
         self.meters.exchange(phase, exchanged.seconds, exchanged.bytes_up, exchanged.bytes_down)
@@ -265,33 +285,3 @@ class Monitor:
                 self._noted = True
                 self.progress.note(f"the status of the run cannot be written: {error}", fields(Event.STATUS))
         self._written = before
-
-
-def reason_of(error: BaseException) -> str:
-    """Why a run stopped, in words."""
-    if isinstance(error, FedtagError | OSError):
-        return str(error)[:MOST_CHARACTERS]
-    if isinstance(error, Exception):
-        return f"unexpected {type(error).__name__}: {error}"[:MOST_CHARACTERS]
-    return "it was interrupted"
-
-
-def left_out(number: int, client: str, reason: str, known: Collection[str]) -> dict[str, Any]:
-    """What the log may say of a client whose answer is of no use: codes, since its words came from elsewhere.
-
-    Args:
-        number: the round.
-        client: a name, or `node` and a number.
-        reason: as notes give it.
-        known: the names that have been accepted; another one is a claim.
-    """
-    code, error = error_in(reason)
-    node = client.removeprefix("node ") if client.startswith("node ") else None
-    name = client if client in known else None
-    return fields(Event.LEFT_OUT, round=number, client=name, node=node, code=code, error=error)
-
-
-def error_in(reason: str) -> tuple[int | None, str | None]:
-    """Flower's code and the kind of the error in a reason why a client's answer is of no use."""
-    found = _ERROR.match(reason)
-    return (int(found[1]), found[2]) if found else (None, None)

@@ -19,7 +19,7 @@ class Traffic:
 @dataclass
 class Exchanged:
     """What came of one exchange: replies, the releases behind them and reasons of failure by node, bytes on the wire,
-    seconds.
+    seconds, and the bytes of each sign that a node works.
     """
 
     replies: dict[int, Reply] = field(default_factory=dict)
@@ -28,6 +28,7 @@ class Exchanged:
     bytes_down: int = 0
     seconds: float = 0.0
     releases: dict[int, str] = field(default_factory=dict)
+    signs: dict[int, list[int]] = field(default_factory=dict)
 
 
 class Round:

@@ -19,7 +19,10 @@ STATUS = "status.json"
 
 State = Literal["waiting for clients", "training", "closing", "finished", "stopped"]
 ENDED: frozenset[State] = frozenset({"finished", "stopped"})
-ClientState = Literal["online", "asked", "answered", "failed", "offline"]
+ClientState = Literal["online", "asked", "working", "answered", "failed", "offline"]
+AWAITED: frozenset[ClientState] = frozenset({"asked", "working"})
+INVOLVED: frozenset[ClientState] = AWAITED | {"answered", "failed"}
+"""States of clients that take part in the exchange that goes on."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,13 @@ class ClientStatus:
     Args:
         node: Flower's number of it, in digits.
         name: the site's own; None until it has introduced itself.
-        state: asked until its reply comes; failed or answered until it is asked again.
+        state: asked until its reply comes, or until it says that it works; failed or answered until it is asked again.
         phase: what it was asked for last.
-        last_contact: UTC, when its last reply came, or when it was first seen online.
+        last_contact: UTC, when its last reply or sign came, or when it was first seen online.
         failures: how many of its answers were missing, errors, or of no use.
         last_failure, last_failure_at: the reason of the last of them, and when.
+        working_since: UTC, when its present work began, if it is known to be at work.
+        percent: of the present piece of that work, 0 to 100, if it says so.
     """
 
     node: str
@@ -44,6 +49,8 @@ class ClientStatus:
     failures: int = 0
     last_failure: str | None = None
     last_failure_at: str | None = None
+    working_since: str | None = None
+    percent: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class RunStatus:
         reason: why it stopped.
         round: complete rounds; `rounds` of the whole run.
         current: the round that goes on, from 1; rounds + 1 is the closing exchange.
-        phase, since, deadline: the exchange that goes on; None between two.
+        phase, since, deadline: the exchange that goes on, and its end at the latest as known by now; None between two.
         wanted: clients that the run waits for.
         seconds_per_round: the median.
         expected_end: from that median; None before the first round is over.

@@ -36,6 +36,7 @@ from fedtag.common.wire.envelope import opened, sealed
 from fedtag.common.wire.protocol import app_versions
 from fedtag.common.wire.serialisation import instruction_of, serialised
 from fedtag.common.wire.serialised import Serialised
+from fedtag.common.wire.signs import Collect, lost, serialised_sign, sign_of
 from fedtag.runs.grid import InProcessGrid
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.tracking.run_directory import RunDirectory
@@ -77,8 +78,9 @@ class AtSite:
     def place(self) -> Place:
         return place_of(self.workspace)
 
-    def __call__(self, record: Serialised, **settings: Any) -> Serialised:
-        return hand_over(record, WorkerSettings(idle=60.0), self.node, {**self.run, **settings})
+    def __call__(self, record: Serialised, patience: float = 600.0, **settings: Any) -> Serialised:
+        own = WorkerSettings(idle=60.0, patience=patience)
+        return hand_over(record, own, self.node, {**self.run, **settings})
 
     def in_process(self, record: Serialised) -> Serialised:
         site = Site(
@@ -122,6 +124,8 @@ def site(write_feature_folder: Callable[..., Path]) -> Iterator[AtSite]:
         workspace = Path(short)
         data = write_feature_folder(workspace / "data", nodes=24)
         node = {"data": str(data), "workspace": str(workspace), "name": "site", "device": "cpu"}
+        # A machine that has much to do shall have time.
+        node["worker-patience"] = "600"
         at_site = AtSite(workspace, node)
         yield at_site
         ask(workspace, "stop", 5.0)
@@ -138,9 +142,9 @@ def test_messages_of_a_run_meet_one_worker_with_the_replies_of_one_process(site:
     assert "text of node" not in log
 
 
-@pytest.mark.parametrize("method", ["fedavg", "dance"])
+@pytest.mark.parametrize(("method", "patience"), [("fedavg", "0.001"), ("dance", "600")])
 def test_a_run_through_workers_equals_one_in_this_process(
-    method: str, write_feature_folder: Callable[..., Path], tmp_path: Path
+    method: str, patience: str, write_feature_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
     names = ("site-0", "site-1")
     folders = [write_feature_folder(tmp_path / name, nodes=24, seed=k) for k, name in enumerate(names)]
@@ -156,6 +160,7 @@ def test_a_run_through_workers_equals_one_in_this_process(
             grid.app = client_app(at_the_site)
             for node, site in zip(list(grid.contexts), sites, strict=True):
                 told = {"data": site.folder, "workspace": site.workspace, "name": site.name, "device": "cpu"}
+                told["worker-patience"] = patience
                 grid.contexts[node] = Context(
                     run_id=1,
                     node_id=node,
@@ -169,6 +174,9 @@ def test_a_run_through_workers_equals_one_in_this_process(
         finally:
             asked = [ask(own, "stop", 10.0) for own in workspaces]
         assert asked == [kind == "worker"] * 2
+        signs = {row.sender for row in directory.read_disclosures() if row.kind == "working"}
+        # The first message waits for PyTorch at least.
+        assert signs >= set(names) if (kind, patience) == ("worker", "0.001") else not signs
         rows = [(row.train_loss, row.test_accuracy) for row in directory.read_rounds()]
         results.append((rows, (tmp_path / kind / "model.safetensors").read_bytes()))
     assert results[0] == results[1]
@@ -247,6 +255,25 @@ def test_a_worker_killed_during_a_message_is_replaced_once(site: AtSite) -> None
     killing(1)
     assert results[1] == site.in_process(instruction()).tensors
     assert len(site.workers()) == 4
+
+
+def test_a_worker_killed_between_a_sign_and_the_request_for_its_answer_is_asked_anew(site: AtSite) -> None:
+    site.run["train.epochs"] = 200
+    first = sign_of(site(instruction(), patience=0.01))
+    assert first is not None
+    assert first.state in ("queued", "working")
+    asked = Collect(first.run, first.step, first.round, first.phase, first.job)
+    wait_for(lambda: computes(site.workers()[0]))
+    os.kill(site.workers()[0], signal.SIGKILL)
+    wait_for(lambda: not site.living())
+    # Another worker has nothing of it, and computes nothing that it was not asked for.
+    assert sign_of(site(serialised_sign(asked))) == lost(asked)
+    expected = site.in_process(instruction()).tensors
+    site(instruction(), patience=0.01)
+    assert site(serialised_sign(asked)).tensors == expected
+    # The instruction that comes again has the same answer, and so has a second request for it.
+    assert site(instruction()) == site(serialised_sign(asked))
+    assert len(site.workers()) == 2
 
 
 def test_two_runs_and_a_change_of_settings_share_a_worker(site: AtSite) -> None:
@@ -337,17 +364,18 @@ def test_without_a_worker_the_message_is_carried_out_here(
 ) -> None:
     expected = site.in_process(instruction()).tensors
 
-    def tensors(node: dict[str, Any]) -> bytes:
+    def answer(record: Serialised, node: dict[str, Any]) -> Serialised:
         run = {**app_versions(), **site.run}
         context = Context(run_id=1, node_id=1, node_config=node, state=RecordDict(), run_config=run)
-        found = opened(at_the_site(sealed(instruction()), context)).tensors
-        assert found is not None
-        return found
+        return opened(at_the_site(sealed(record), context))
 
-    assert tensors({**site.node, "worker": "off"}) == expected
+    assert answer(instruction(), {**site.node, "worker": "off"}).tensors == expected
     assert caplog.messages == []
     (site.workspace / "worker").write_text("in the way")
-    assert tensors(site.node) == expected
+    assert answer(instruction(), site.node).tensors == expected
+    # The work of a worker that was there before is not here.
+    asked = Collect("run", 1, 1, "train", "0" * 64)
+    assert sign_of(answer(serialised_sign(asked), site.node)) == lost(asked)
     assert "carried out without a worker" in caplog.text
     assert site.workers() == []
     (site.workspace / "worker").unlink()
@@ -355,10 +383,13 @@ def test_without_a_worker_the_message_is_carried_out_here(
 
 def test_an_idle_worker_ends_and_a_new_one_starts(site: AtSite) -> None:
     run = dict(site.run)
-    first = hand_over(instruction(), WorkerSettings(idle=0.5), site.node, run)
+    first = hand_over(instruction(), WorkerSettings(idle=0.5, patience=600.0), site.node, run)
     wait_for(lambda: not site.living(), 20)
     assert not site.place.socket.exists()
-    assert hand_over(instruction(), WorkerSettings(idle=60.0), site.node, run).tensors == first.tensors
+    assert (
+        hand_over(instruction(), WorkerSettings(idle=60.0, patience=600.0), site.node, run).tensors
+        == first.tensors
+    )
     assert len(site.workers()) == 2
 
 

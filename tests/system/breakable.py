@@ -198,6 +198,7 @@ class Breakable:
         environment: Mapping[str, str] | None = None,
         wait: bool = True,
         inside: Sequence[str] = (),
+        told: Mapping[str, str | int | float] | None = None,
     ) -> Program:
         """Start a SuperNode.
 
@@ -206,6 +207,7 @@ class Breakable:
             environment: additions to that of all.
             wait: until it is online.
             inside: the command that starts commands where it shall run.
+            told: additions to its node configuration.
         """
         self._before[name] = self._admissions(name)
         home = self.folder / f"node-{name}"
@@ -213,7 +215,9 @@ class Breakable:
         settings = home / "node-config.toml"
         workspace = self.workspaces[name]
         node = {"name": name, "data": str(self.sites[name]), "workspace": str(workspace), "device": "cpu"}
-        settings.write_text(tomli_w.dumps({**node, "cache": str(self.cache)}), encoding="utf-8")
+        settings.write_text(
+            tomli_w.dumps({**node, "cache": str(self.cache), **(told or {})}), encoding="utf-8"
+        )
         port, watch = free_ports(2)
         command = [*inside, *self.serve_site, "site", "--superlink", f"{self.address}:{self.fleet_port}"]
         command += self.transport.sites[list(self.sites).index(name)]

@@ -23,6 +23,7 @@ from fedtag.client.worker.place import Place, place_of
 from fedtag.client.worker.service import Service, listening
 from fedtag.common.config import RunConfig
 from fedtag.common.wire.serialised import Serialised
+from fedtag.common.wire.signs import Collect, lost, serialised_sign, sign_of
 
 RUN_CONFIG = RunConfig.from_flat({"method": "fedavg", "model.hidden": 4, "train.epochs": 1}).to_flat()
 
@@ -54,8 +55,9 @@ class Running:
 
     def instruct(self, record: Serialised, told: dict[str, Any] | None = None, **hello: Any) -> Frame:
         with self.connect() as connection:
+            connection.settimeout(600)
             self.hello(connection, **hello)
-            request = {"run_config": RUN_CONFIG, "node_config": self.node, **(told or {})}
+            request = {"run_config": RUN_CONFIG, "node_config": self.node, "patience": 600.0, **(told or {})}
             send(connection, record_frame("instruct", record, request))
             return receive(connection)
 
@@ -207,6 +209,56 @@ def test_a_release_drops_what_is_kept_and_the_work_goes_on(running: Callable[...
     assert ask(Path(worker.node["workspace"]), "release", 5)
     assert len(worker.service._runs) == 0
     assert record_of(worker.instruct(instruction())).tensors == first.tensors
+
+
+def test_work_that_takes_long_is_told_and_its_answer_collected(running: Callable[..., Running]) -> None:
+    worker, record = running(), instruction()
+    sign = sign_of(record_of(worker.instruct(record, {"patience": 1e-6})))
+    assert sign is not None
+    asked = Collect("run", 1, 1, "train", sign.job)
+    assert sign.state in ("queued", "working")
+    # Whoever asks once more is answered by the same work; another run has none of it.
+    again = sign_of(record_of(worker.instruct(record, {"patience": 1e-6})))
+    assert again is None or again.job == sign.job
+    other = Collect("run", 1, 1, "train", "0" * 64)
+    assert record_of(worker.instruct(serialised_sign(other))) == serialised_sign(lost(other))
+    found = record_of(worker.instruct(serialised_sign(asked)))
+    assert json.loads(found.header)["kind"] == "Reply"
+    assert record_of(worker.instruct(record)) == record_of(worker.instruct(serialised_sign(asked))) == found
+
+
+def test_a_worker_outlives_a_closing_exchange_whose_answer_nobody_has_yet(
+    running: Callable[..., Running],
+) -> None:
+    worker = running(idle=60.0, closing=0.1)
+    sign = sign_of(record_of(worker.instruct(instruction(phase="close"), {"patience": 1e-6})))
+    assert sign is not None
+    deadline = time.monotonic() + 60
+    while worker.service._runs is None or not worker.service._runs.some_closed:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    worker.thread.join(0.5)
+    assert worker.thread.is_alive()
+    asked = Collect("run", 1, 1, "close", sign.job)
+    assert json.loads(record_of(worker.instruct(serialised_sign(asked))).header)["kind"] == "Reply"
+    worker.thread.join(10)
+    assert not worker.thread.is_alive()
+
+
+def test_a_worker_that_is_to_stop_finishes_what_it_does(running: Callable[..., Running]) -> None:
+    worker = running()
+    answers: list[Frame] = []
+    waiting = threading.Thread(target=lambda: answers.append(worker.instruct(instruction())))
+    waiting.start()
+    deadline = time.monotonic() + 30
+    while not worker.service.jobs.awaited:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    assert ask(Path(worker.node["workspace"]), "stop", 60)
+    waiting.join(30)
+    assert [answer.kind for answer in answers] == ["reply"]
+    worker.thread.join(10)
+    assert not worker.thread.is_alive()
 
 
 def test_asking_where_no_worker_is() -> None:

@@ -122,7 +122,7 @@ ASKED = (
                 "state": "training",
                 "current": 2,
                 "phase": "train",
-                "clients": (ClientStatus("7", "south", "asked"),),
+                "clients": (ClientStatus("7", "south", "working"),),
             },
             "round 2, train: 0 of 1 clients answered, waiting for south",
         ),

@@ -71,6 +71,13 @@ def test_view_of_a_run() -> None:
     assert "\x1b" not in text
 
 
+def test_a_client_at_work_shows_since_when() -> None:
+    busy = ClientStatus("15", "east", "working", "train", working_since="2026-05-01T11:56:20Z", percent=35)
+    text = shown(replace(SEEN, status=replace(STATUS, clients=(*CLIENTS, busy))))
+    assert " ".join(cells(text, "east")) == "east 15 working for 4 min 10 s, 35% train – 0 –"
+    assert "2 of 4 answered" in text.splitlines()[0]
+
+
 def test_other_states() -> None:
     waiting = replace(STATUS, state="waiting for clients", phase=None, round=0)
     assert headline(waiting, NOW) == "dance, 0 of 20 rounds complete, waiting for clients, 3 of 4 online"

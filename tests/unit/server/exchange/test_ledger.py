@@ -123,16 +123,21 @@ def test_everything_that_crosses_is_disclosed_in_both_directions() -> None:
             Record("update", "an update", "noised"),
             Record("sizes", "counts", form="value"),
             Record("keys", "keys", form="letter"),
+            Record("working", "that it works", form="value"),
         ]
     )
-    rows = disclosures(1, {"x": told}, {"x": Reply("run", 1, 1, "train", "x", content)}, declared)
+    replies = {"x": Reply("run", 1, 1, "train", "x", content)}
+    rows = disclosures(1, {"x": told}, replies, declared, {"z": [200, 205]})
     seen = {(row.sender, row.receiver, row.kind): (row.bytes, row.protected) for row in rows}
     assert seen == {
         ("server", "x", "model"): (16, "none"),
         ("x", "server", "update"): (28, "noised"),
         ("x", "server", "sizes"): (len('{"nodes": 1}'), "none"),
         ("x", "y", "keys"): (5, "encrypted"),
+        # It was left out, and yet its signs have left it.
+        ("z", "server", "working"): (405, "none"),
     }
+    assert rows[-1].count == 2
     assert all(row.reveals for row in rows)
 
 

@@ -18,8 +18,9 @@ from fedtag.common import logs
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import QuorumError
 from fedtag.common.logs import PrivateRecord
-from fedtag.server.state.monitor import BEAT_SECONDS, MOST_STRANGERS, Monitor, left_out, reason_of
+from fedtag.server.state.monitor import BEAT_SECONDS, MOST_STRANGERS, Monitor
 from fedtag.server.state.round import Exchanged
+from fedtag.server.state.troubles import left_out, reason_of
 from fedtag.server.tracking.meters import Meters
 from fedtag.server.tracking.rows import RoundRow
 from fedtag.server.tracking.status import ClientStatus, RunStatus, read_status
@@ -130,6 +131,33 @@ def test_an_exchange_from_begin_to_end(watched: Watched) -> None:
     # Who is not asked the next time is neither awaited nor in trouble.
     monitor.asked(1, "train", [7], 60.0)
     assert [client.state for client in watched.status().clients] == ["online", "asked"]
+
+
+def test_a_client_that_works_says_since_when_and_moves_the_deadline(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedtag.server.state.monitor.REPLY_SECONDS", 0.0)
+    monitor = watched.monitor
+    monitor.begin("0af", [])
+    monitor.asked(1, "train", [5, 7], 60.0)
+    watched.clock.advance(30)
+    monitor.works(5, 400, 20.0, 35, 70.0)
+    monitor.works(7, 400, None, None, 70.0)
+    status = watched.status()
+    assert (status.bytes_up, status.deadline) == (800, "2026-05-01T12:01:40Z")
+    busy, queued = watched.client(5), watched.client(7)
+    assert (busy.state, busy.working_since, busy.percent) == ("working", "2026-05-01T12:00:10Z", 35)
+    assert (queued.state, queued.working_since, queued.last_contact) == (
+        "asked",
+        None,
+        "2026-05-01T12:00:30Z",
+    )
+    assert watched.sample("fedtag_clients", state="working") == 1
+    monitor.replied(5, 10)
+    monitor.exchanged(1, "train", exchange(0, 0), {7: "no reply within 60 s"}, {})
+    for node, state in ((5, "answered"), (7, "failed")):
+        known = watched.client(node)
+        assert (known.state, known.working_since, known.percent) == (state, None, None)
 
 
 def test_the_end_is_expected_from_the_median(watched: Watched) -> None:
