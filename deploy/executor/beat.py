@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from dataclasses import asdict, dataclass
 
@@ -49,6 +50,35 @@ class Beat:
             return
         except OSError:
             self._descriptor = None
+
+
+class Pulse:
+    """Tells for a loop that may wait for others without a bound, so that its silence is no sign of death.
+
+    Args:
+        beat: to tell with; the loop tells with `tell` of this.
+        waits_for: who is waited for when the loop is silent.
+    """
+
+    PATIENCE_SECONDS = 3.0
+
+    def __init__(self, beat: Beat, waits_for: str) -> None:
+        self._beat = beat
+        self._waits_for = waits_for
+        self._heard = time.monotonic()
+        threading.Thread(target=self._repeat, name="pulse", daemon=True).start()
+
+    def tell(self, sign: Sign) -> None:
+        """As `Beat.tell`."""
+        self._heard = time.monotonic()
+        self._beat.tell(sign)
+
+    def _repeat(self) -> None:
+        while True:
+            time.sleep(EVERY_SECONDS)
+            silent = time.monotonic() - self._heard
+            if silent > self.PATIENCE_SECONDS:
+                self._beat.tell(Sign("waiting", f"{self._waits_for} has not answered for {silent:.0f} s"))
 
 
 class Pace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.runtime.run_clientapp import push_message
 
 NAME = "fedtag-executor"
+PROMPT_SECONDS = 5.0
+"""Until an executor that asks for tasks asks again; it tells nothing meanwhile."""
+PATIENT_SECONDS = 30.0
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 
@@ -61,11 +65,12 @@ class Runtime:
         return self._client([RuntimeTokenHttpInterceptor(token)], patient)
 
     def _client(self, interceptors: Sequence[ProtobufClientInterceptor], patient: bool) -> RuntimeHttpClient:
-        return RuntimeHttpClient.from_server_address(
-            self.address,
-            self.authority is None,
-            None if self.authority is None else self.authority.read_bytes(),
-            [RuntimeVersionHttpInterceptor(component_name=NAME), *interceptors],
+        trust = None if self.authority is None else ssl.create_default_context(cafile=self.authority)
+        return RuntimeHttpClient(
+            f"{'http' if trust is None else 'https'}://{self.address}",
+            interceptors=[RuntimeVersionHttpInterceptor(component_name=NAME), *interceptors],
+            verify=trust or False,
+            timeout=PATIENT_SECONDS if patient else PROMPT_SECONDS,
             retry_invoker=make_simple_http_retry_invoker() if patient else None,
         )
 

@@ -33,7 +33,7 @@ from flwr.supernode.nodestate import NodeState, NodeStateFactory
 from flwr.supernode.start_client_internal import _init_connection, _pull_and_store_message, _push_messages
 
 from fedtag.common.logs import Event, fields, start_log
-from fedtag.deploy.executor.beat import Beat, Pace, Sign
+from fedtag.deploy.executor.beat import Beat, Pace, Pulse, Sign
 from fedtag.deploy.executor.flower import KNOWN, is_known
 from fedtag.deploy.executor.objects import promptly
 
@@ -51,7 +51,7 @@ class Awaited:
         beat: told that there is work.
     """
 
-    def __init__(self, store: Any, beat: Beat) -> None:
+    def __init__(self, store: Any, beat: Beat | Pulse) -> None:
         self._store = store
         self._beat = beat
 
@@ -82,7 +82,7 @@ class AwaitedObjects(Awaited):
         return found
 
 
-def serve(config: SuperNodeLifespanConfig, beat: Beat) -> None:
+def serve(config: SuperNodeLifespanConfig, beat: Pulse) -> None:
     """Run a SuperNode until it is told to end; its tasks are taken by an executor.
 
     Args:
@@ -139,7 +139,7 @@ def serve(config: SuperNodeLifespanConfig, beat: Beat) -> None:
         turn(pull, push, beat)
 
 
-def turn(pull: Any, push: Any, beat: Beat) -> None:
+def turn(pull: Any, push: Any, beat: Pulse) -> None:
     """Take messages and send their replies, one after another, for ever."""
     pace = Pace(*MESSAGES)
     while True:
@@ -168,7 +168,7 @@ def main() -> None:
     config = _parse_supernode_lifespan_config()
     if config.isolation != ISOLATION_MODE_PROCESS:
         sys.exit("this SuperNode has no executor of its own: start it with --isolation process")
-    serve(config, Beat(given.beat))
+    serve(config, Pulse(Beat(given.beat), f"the SuperLink at {config.server_address}"))
 
 
 if __name__ == "__main__":
