@@ -28,19 +28,22 @@ ECHO_SITE = (sys.executable, str(Path(__file__).with_name("echo_site.py")))
 def idle(federation: Breakable) -> dict[str, float]:
     """Share of a core that a program and its family take while nothing is asked of it."""
 
-    def used() -> dict[str, float]:
-        found: dict[str, float] = {}
+    def used() -> dict[tuple[str, int], float]:
+        found: dict[tuple[str, int], float] = {}
         for name, program in federation.programs.items():
             for process in program.family():
                 times = process.cpu_times()
-                found[name] = found.get(name, 0.0) + times.user + times.system
+                found[name, process.pid] = times.user + times.system
         return found
 
     # Pauses grow with the time without work.
     time.sleep(IDLE_SECONDS)
     before = used()
     time.sleep(IDLE_SECONDS)
-    return {name: (seconds - before[name]) / IDLE_SECONDS for name, seconds in used().items()}
+    shares = dict.fromkeys(federation.programs, 0.0)
+    for (name, pid), seconds in used().items():
+        shares[name] += (seconds - before.get((name, pid), 0.0)) / IDLE_SECONDS
+    return shares
 
 
 def measured(folder: Path, sites: Mapping[str, Path], plain: bool) -> dict[str, float]:
