@@ -19,7 +19,7 @@ from fedtag.common.logs import start_log
 from fedtag.deploy.federation.control import flower_environment
 from fedtag.deploy.federation.ports import LOOPBACK
 from fedtag.deploy.serving.page import Page, served, state_of
-from fedtag.deploy.serving.supervisor import Part, Supervisor
+from fedtag.deploy.serving.supervisor import Part, Supervisor, ending_held
 
 LOGGER = logging.getLogger("fedtag")
 STOP_SECONDS = 2.0
@@ -195,7 +195,7 @@ def _serve(service: LinkService | SiteService, page: Page) -> None:
             page.show([state_of(one) for one in supervisor.watched])
 
         supervisor = Supervisor(service.parts(secret), show)
-        with served(page):
+        with ending_held(), served(page):
             supervisor.run()
 
 

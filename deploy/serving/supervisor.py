@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fedtag.common.errors import DeploymentError
@@ -27,6 +27,7 @@ STEADY_SECONDS = 60.0
 """A program that ran for so long is started again as promptly as at first."""
 TICK_SECONDS = 0.1
 END_SECONDS = 10.0
+ENDING = {signal.SIGTERM, signal.SIGINT}
 _DIE_WITH_PARENT = 1
 _LIBC = ctypes.CDLL(None)
 
@@ -128,6 +129,16 @@ class Watched:
             self._pipe = None
 
 
+@contextlib.contextmanager
+def ending_held() -> Iterator[None]:
+    """Hold signals to end back, for a loop that waits for them; threads that start within take none either."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Supervisor:
     """Keeps programs running until it is told to end.
 
@@ -146,18 +157,16 @@ class Supervisor:
         Raises:
             DeploymentError: a program cannot be started.
         """
-        ending = {signal.SIGTERM, signal.SIGINT}
-        signal.pthread_sigmask(signal.SIG_BLOCK, ending)
-        try:
-            for one in self.watched:
-                one.start()
-            while signal.sigtimedwait(ending, TICK_SECONDS) is None:
+        with ending_held():
+            try:
                 for one in self.watched:
-                    self._look(one)
-                self._on_tick()
-        finally:
-            self._end()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, ending)
+                    one.start()
+                while signal.sigtimedwait(ENDING, TICK_SECONDS) is None:
+                    for one in self.watched:
+                        self._look(one)
+                    self._on_tick()
+            finally:
+                self._end()
 
     def _look(self, one: Watched) -> None:
         now = time.monotonic()
@@ -208,4 +217,4 @@ class Supervisor:
 def _with_parent() -> None:
     """A program whose supervisor is killed ends as if it had been told to."""
     _LIBC.prctl(_DIE_WITH_PARENT, signal.SIGTERM)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)

@@ -24,6 +24,8 @@ def test_a_site_that_is_asked_to_end_finishes_its_message(three_sites: Breakable
     running.wait_for_checkpoint(1)
     running.wait_until(lambda: task(three_sites, "site-b") is not None, "a message at site-b")
     three_sites.stop("site-b")
+    # In order, and not because a signal ended it.
+    assert three_sites.programs["site-b"].exit_code == 0
     text = three_sites.log("site-b")
     three_sites.start_node("site-b")
     running.finish()
