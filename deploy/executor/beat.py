@@ -58,13 +58,15 @@ class Pulse:
     Args:
         beat: to tell with; the loop tells with `tell` of this.
         waits_for: who is waited for when the loop is silent.
+        always: what is told of a loop that cannot tell anything; None where it can.
     """
 
     PATIENCE_SECONDS = 3.0
 
-    def __init__(self, beat: Beat, waits_for: str) -> None:
+    def __init__(self, beat: Beat, waits_for: str, always: Sign | None = None) -> None:
         self._beat = beat
         self._waits_for = waits_for
+        self._always = always
         self._heard = time.monotonic()
         threading.Thread(target=self._repeat, name="pulse", daemon=True).start()
 
@@ -77,7 +79,9 @@ class Pulse:
         while True:
             time.sleep(EVERY_SECONDS)
             silent = time.monotonic() - self._heard
-            if silent > self.PATIENCE_SECONDS:
+            if self._always is not None:
+                self._beat.tell(self._always)
+            elif silent > self.PATIENCE_SECONDS:
                 self._beat.tell(Sign("waiting", f"{self._waits_for} has not answered for {silent:.0f} s"))
 
 

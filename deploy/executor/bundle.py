@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,10 +38,21 @@ def check_bundle(content: bytes) -> None:
                 raise _refused(f"holds {_named(foreign)}")
             if len(members) != len({member.filename for member in members}):
                 raise _refused("holds a file twice")
-            if sum(member.file_size for member in members) > MAX_BYTES:
+            # What a member says of its size is its author's word; no more than that is read.
+            with archive.open(PROJECT) as member:
+                content = member.read(MAX_BYTES + 1)
+            if len(content) > MAX_BYTES or sum(member.file_size for member in members) > MAX_BYTES:
                 raise _refused(f"unpacks to more than {MAX_BYTES} bytes")
-            project = tomllib.loads(archive.read(PROJECT).decode())
-    except (zipfile.BadZipFile, KeyError, ValueError, NotImplementedError, RuntimeError) as error:
+            project = tomllib.loads(content.decode())
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        KeyError,
+        ValueError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
         raise _refused(f"is no archive with a {PROJECT} ({type(error).__name__})") from error
     named = _components(project)
     if named != COMPONENTS:

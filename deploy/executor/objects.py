@@ -7,7 +7,7 @@ A message is told of before its parts have come, and who finds one missing asks 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flwr.proto.message_pb2 import PullObjectRequest, PullObjectResponse
@@ -35,26 +35,33 @@ class PromptClient:
 
     def PullObject(self, request: PullObjectRequest) -> PullObjectResponse:  # noqa: N802
         """An object, as soon as it is available; as Flower answers, once the patience is over."""
-        pace, start = Pace(*PAUSES), time.monotonic()
-        while True:
+        for pause in pauses():
             answer: PullObjectResponse = self._client.PullObject(request)
-            coming = answer.object_found and not answer.object_available
-            if not coming or time.monotonic() - start > PATIENCE_SECONDS:
-                return answer
-            time.sleep(pace.pause)
+            if answer.object_available or not answer.object_found or pause is None:
+                break
+            time.sleep(pause)
+        return answer
 
 
 def promptly(pull: Callable[[int, str], bytes]) -> Callable[[int, str], bytes]:
     """The same way to get an object of a run, which waits for one that is on its way."""
 
     def pulled(run_id: int, object_id: str) -> bytes:
-        pace, start = Pace(*PAUSES), time.monotonic()
-        while True:
+        for pause in pauses():
             try:
                 return pull(run_id, object_id)
             except ObjectUnavailableError:
-                if time.monotonic() - start > PATIENCE_SECONDS:
+                if pause is None:
                     raise
-            time.sleep(pace.pause)
+                time.sleep(pause)
+        raise AssertionError("the last pause is none")
 
     return pulled
+
+
+def pauses() -> Iterator[float | None]:
+    """Seconds to wait for an object that is on its way, and None once the patience is over."""
+    pace, start = Pace(*PAUSES), time.monotonic()
+    while time.monotonic() - start < PATIENCE_SECONDS:
+        yield pace.pause
+    yield None

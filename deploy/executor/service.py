@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import importlib
 import logging
 import os
@@ -57,6 +58,9 @@ class Executor:
         """Work until SIGTERM or SIGINT; what is in work then is finished, or handed back after a grace."""
         signal.pthread_sigmask(signal.SIG_BLOCK, CAUGHT)
         client = self.runtime.acquiring()
+        # What is loaded stays: children share it, and collect nothing of it.
+        gc.collect()
+        gc.freeze()
         ending = False
         while not ending:
             try:
@@ -74,7 +78,12 @@ class Executor:
         client.close()
 
     def _launch(self, task: Task, token: str) -> None:
-        child = fork(task, token, lambda tell: self.side.carry_out(self.runtime, token, tell))
+        try:
+            child = fork(task, token, lambda tell: self.side.carry_out(self.runtime, token, tell))
+        except OSError as error:
+            # Nobody has taken the task: it is given to an executor again when its token runs out.
+            LOGGER.error("no process for a task (%s)", error, extra=fields(Event.PROCESS_LOST))
+            return
         self._children[child.pid] = child
         self._pace.worked()
 
@@ -108,11 +117,14 @@ class Executor:
         reason = f"{self.name}: {why}" if self.name else why
         kind = ErrorCode.NODE_UNAVAILABLE if handed_back else ErrorCode.CLIENT_APP_CRASHED
         for attempt in range(ATTEMPTS):
+            self._tell()
             try:
                 if self.side.graceful:
                     answer_in_place(self.runtime, child.task, child.token, taken, Error(kind, reason))
                 else:
-                    end_task(self.runtime.working(child.token, patient=False), reason)
+                    client = self.runtime.working(child.token, patient=False)
+                    end_task(client, reason)
+                    client.close()
                 return
             except httpx.HTTPStatusError as error:
                 if error.response.status_code < httpx.codes.INTERNAL_SERVER_ERROR:

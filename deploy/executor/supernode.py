@@ -11,15 +11,16 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from flwr.app import Message
-from flwr.common.constant import ISOLATION_MODE_PROCESS
+from flwr.app import Error, Message
+from flwr.common.constant import ISOLATION_MODE_PROCESS, ErrorCode
 from flwr.supercore import log
 from flwr.supercore.constant import HTTP_SERVER_SHUTDOWN_TIMEOUT
 from flwr.supercore.exit import add_exit_handler, register_signal_handlers
+from flwr.supercore.fab import Fab
 from flwr.supercore.object_store import ObjectStore, ObjectStoreFactory
 from flwr.supercore.telemetry import EventType
 from flwr.supercore.version import package_version
@@ -30,10 +31,18 @@ from flwr.supernode.cli.flower_supernode import (
     flower_supernode,
 )
 from flwr.supernode.nodestate import NodeState, NodeStateFactory
-from flwr.supernode.start_client_internal import _init_connection, _pull_and_store_message, _push_messages
+from flwr.supernode.start_client_internal import (
+    _init_connection,
+    _insert_message,
+    _pull_and_store_message,
+    _push_messages,
+)
 
+from fedtag.client.run.refusal import reason, signed
+from fedtag.common.errors import BundleError
 from fedtag.common.logs import Event, fields, start_log
 from fedtag.deploy.executor.beat import Beat, Pace, Pulse, Sign
+from fedtag.deploy.executor.bundle import check_bundle
 from fedtag.deploy.executor.flower import KNOWN, is_known
 from fedtag.deploy.executor.objects import promptly
 
@@ -117,15 +126,16 @@ def serve(config: SuperNodeLifespanConfig, beat: Pulse) -> None:
     with connection as (node_id, receive, send, get_run, get_fab, pull_object, push_object, confirm):
         state.set_node_id(node_id)
         log(logging.INFO, "SuperNode ID: %s", node_id)
+        reception = Reception(state, objects, config.node_config)
         pull = partial(
             _pull_and_store_message,
             state=state,
             object_store=objects,
             node_config=config.node_config,
-            receive=receive,
+            receive=reception.receiving(receive),
             get_run=get_run,
-            get_fab=get_fab,
-            pull_object=promptly(pull_object),
+            get_fab=reception.checked(get_fab),
+            pull_object=promptly(told(pull_object, beat)),
             confirm_message_received=confirm,
             trusted_entities=config.trusted_entities,
         )
@@ -134,9 +144,67 @@ def serve(config: SuperNodeLifespanConfig, beat: Pulse) -> None:
             state=cast(NodeState, AwaitedState(state, beat)),
             object_store=cast(ObjectStore, AwaitedObjects(objects, beat)),
             send=send,
-            push_object=push_object,
+            push_object=told(push_object, beat),
         )
-        turn(pull, push, beat)
+        turn(partial(reception.pull, pull), push, beat)
+
+
+def told(move: Callable[..., Any], beat: Pulse) -> Callable[..., Any]:
+    """The same way to move a part of a message, told of: large ones take their time."""
+
+    def moved(*arguments: Any) -> Any:
+        beat.tell(Sign("working", "moves a message"))
+        return move(*arguments)
+
+    return moved
+
+
+class Reception:
+    """Messages as they come, with what is answered to one whose bundle is refused.
+
+    Args:
+        state: of the SuperNode.
+        objects: of the SuperNode.
+        node: the site's settings, with its name.
+    """
+
+    def __init__(self, state: NodeState, objects: ObjectStore, node: Mapping[str, object]) -> None:
+        self._state = state
+        self._objects = objects
+        self._node = node
+        self._last: Message | None = None
+
+    def receiving(self, receive: Callable[[], Any]) -> Callable[[], Any]:
+        """The same way to receive, of which the last message is remembered."""
+
+        def received() -> Any:
+            found = receive()
+            self._last = None if found is None else found[0]
+            return found
+
+        return received
+
+    @staticmethod
+    def checked(get_fab: Callable[[str, int], Fab]) -> Callable[[str, int], Fab]:
+        """The same way to get a bundle, which is looked at before Flower unpacks it."""
+
+        def got(digest: str, run_id: int) -> Fab:
+            fab = get_fab(digest, run_id)
+            check_bundle(fab.content)
+            return fab
+
+        return got
+
+    def pull(self, pull: Callable[[], int | None]) -> int | None:
+        """Take a message, or refuse it for its bundle; returns its run."""
+        try:
+            return pull()
+        except BundleError as error:
+            assert self._last is not None
+            LOGGER.error("%s", error, extra=fields(Event.INSTRUCTION_FAILED, error=type(error).__name__))
+            refusal = Error(ErrorCode.INVALID_FAB, signed(reason(error), self._node))
+            _insert_message(Message(refusal, reply_to=self._last), self._state, self._objects)
+            return self._last.metadata.run_id
 
 
 def turn(pull: Any, push: Any, beat: Pulse) -> None:
@@ -163,6 +231,7 @@ def main() -> None:
             "Flower is %s here, and %s is known: its own SuperNode is started, which waits up to 3 s for a message",
             package_version, KNOWN, extra=fields(Event.OTHER_FLOWER, release=package_version),
         )  # fmt: skip
+        Pulse(Beat(given.beat), "Flower's own SuperNode", Sign("running"))
         flower_supernode()
         return
     config = _parse_supernode_lifespan_config()

@@ -151,7 +151,13 @@ class SiteService:
         name = site_from_node_config(self.node(), "auto").name
         executor = _module("service", "site", "--runtime", runtime, "--secret", str(secret), "--name", name)
         return [
-            Part("SuperNode", tuple(_module("supernode", *options)), environment, pause=SUPERNODE_PAUSE),
+            Part(
+                "SuperNode",
+                tuple(_module("supernode", *options)),
+                environment,
+                pause=SUPERNODE_PAUSE,
+                passes_on=True,
+            ),
             Part("executor", tuple(executor), environment),
         ]
 

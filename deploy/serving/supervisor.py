@@ -42,6 +42,7 @@ class Part:
         environment: the whole environment.
         beats: whether it takes `--beat DESCRIPTOR` and then tells what it does.
         pause: seconds until it is started again the first time; doubled each time.
+        passes_on: whether it still has to pass on what is finished, when the others have ended.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Part:
     environment: Mapping[str, str]
     beats: bool = True
     pause: float = 0.5
+    passes_on: bool = False
 
 
 @dataclass
@@ -65,6 +67,8 @@ class Watched:
     restarts: int = 0
     ended: str = ""
     """How it ended last."""
+    groups: set[int] = field(default_factory=set)
+    """Of the programs that were started, in which tasks may outlive their executor."""
     _pipe: int | None = None
     _rest: bytes = b""
 
@@ -96,6 +100,7 @@ class Watched:
         finally:
             os.close(writer)
         self._close_pipe()
+        self.groups.add(self.process.pid)
         self._pipe, self._rest = reader, b""
         self.started, self.heard, self.sign = time.monotonic(), 0.0, Sign("starting")
 
@@ -118,10 +123,18 @@ class Watched:
         return time.monotonic() - max(self.heard, self.started) > patience
 
     def end(self, number: signal.Signals) -> None:
-        """Send a signal to the program and all that is left of its group."""
-        if self.process is not None:
+        """Send a signal to all that is left of the program and of those before it."""
+        for group in self.groups:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, number)
+                os.killpg(group, number)
+
+    def forget_empty_groups(self) -> None:
+        """Numbers of groups without a process may come to mean others."""
+        for group in list(self.groups):
+            try:
+                os.killpg(group, 0)
+            except ProcessLookupError:
+                self.groups.discard(group)
 
     def _close_pipe(self) -> None:
         if self._pipe is not None:
@@ -172,7 +185,7 @@ class Supervisor:
         now = time.monotonic()
         if one.process is None:
             if now >= one.due:
-                one.start()
+                self._restart(one)
             return
         one.hear()
         if one.silent:
@@ -180,13 +193,28 @@ class Supervisor:
         elif (code := one.process.poll()) is not None:
             self._lost(one, f"was ended by signal {-code}" if code < 0 else f"ended with code {code}")
 
+    def _restart(self, one: Watched) -> None:
+        """Start a program again; what is missing for it, such as memory, may come back."""
+        one.forget_empty_groups()
+        try:
+            one.start()
+        except DeploymentError as error:
+            pause = self._pause(one)
+            LOGGER.error("%s; it is tried again in %g s", error, pause, extra=fields(Event.PROCESS_RESTARTED))
+            one.due = time.monotonic() + pause
+
+    def _pause(self, one: Watched) -> float:
+        pause = min(LONGEST_PAUSE, one.part.pause * 2.0**one.restarts)
+        one.restarts += 1
+        return float(pause)
+
     def _lost(self, one: Watched, how: str) -> None:
         """Note that a program is gone, and when it is started again."""
         assert one.process is not None
         now = time.monotonic()
         if now - one.started > STEADY_SECONDS:
             one.restarts = 0
-        pause = min(LONGEST_PAUSE, one.part.pause * 2.0**one.restarts)
+        pause = self._pause(one)
         if one.process.poll() is None:
             one.process.kill()
             one.process.wait()
@@ -198,13 +226,13 @@ class Supervisor:
             extra=fields(Event.PROCESS_RESTARTED),
         )
         one.ended, one.due, one.process = how, now + pause, None
-        one.restarts += 1
         one.sign = Sign("waiting", f"{how}; starts again")
 
     def _end(self) -> None:
         """End all: each politely, in the reverse order of their starts, then by force."""
         for one in reversed(self.watched):
             if one.process is not None:
+                self._until_idle(one)
                 one.process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     one.process.wait(END_SECONDS)
@@ -212,6 +240,15 @@ class Supervisor:
             one.end(signal.SIGKILL)
             if one.process is not None:
                 one.process.wait()
+
+    def _until_idle(self, one: Watched) -> None:
+        """Let a program that passes on what another has finished do so, before it is asked to end."""
+        deadline = time.monotonic() + END_SECONDS
+        while one.part.passes_on and one.process is not None and one.process.poll() is None:
+            one.hear()
+            if one.sign.state != "working" or time.monotonic() > deadline:
+                return
+            time.sleep(TICK_SECONDS)
 
 
 def _with_parent() -> None:
