@@ -132,7 +132,7 @@ class SiteRun:
         method = self._method
         with limited_threads(self.data.graph.x.numel()):
             content = post.added(method.respond(self.data, context))
-            content = self._guard.let_out(content, instruction)
+            content = self._guard.let_out(content, instruction, lambda name: method.may_lack(name, context))
         post.close()
         return content
 
