@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.system.breakable import Breakable
 from tests.system.conftest import Undisturbed, assert_same_model
 
 PATIENCE = 0.3
+pytestmark = pytest.mark.slow
+
 LONG = {"rounds": 2, "train__epochs": 150}
 SLOW = "site-b"
 
