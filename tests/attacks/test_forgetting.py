@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -85,6 +85,19 @@ def fill(site: Site, texts: tuple[str, ...] = (TEXT, "zqmark text of node 8")) -
         stored.put_many({key: entry}, {key: [text]})
         summaries.put_many({key: Summary(f"says: {text}", 1, 1, 0, False)}, {key: [text, "another text"]})
         vectors.put_many({key: entry}, {key: [text]})
+
+
+def without_kill(site: Site) -> Mapping[str, object]:
+    """The receipt that the log of a copy of a site gets where nobody is killed."""
+    copied = replace(
+        site,
+        folder=Path(shutil.copytree(site.folder, site.folder.with_name("data-2"))),
+        workspace=Path(shutil.copytree(site.workspace, site.workspace.with_name("own-2"))),
+    )
+    copied = replace(copied, cache=copied.workspace / "cache")
+    forget(copied, [NODE])
+    (line,) = [line for line in lines_of(copied.workspace / "audit") if line.event == "forgotten"]
+    return line.facts
 
 
 def places(site: Site, mark: str) -> list[Path]:
@@ -185,28 +198,33 @@ def test_entries_that_do_not_say_what_they_are_of_go(marked: Marked) -> None:
     assert places(site, "an old one") == []
 
 
-@pytest.mark.parametrize("step", ["stage", "without_evidence_of", "_without_states", "journal", "finish"])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    "step", ["stage", "without_evidence_of", "_without_states", "_cleared", "_finished", "finish"]
+)
 def test_who_is_killed_meanwhile_goes_on_with_the_next_call(
-    marked: Marked, step: str, monkeypatch: pytest.MonkeyPatch
+    marked: Marked, step: str, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = marked.sites[0]
+    own = getattr(forgetting, step)
+    untouched = without_kill(site)
 
     def killed(*arguments: object) -> None:
+        if after:
+            own(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        # The first call of `finish` has nothing to do.
-        calls = iter([forgetting.finish, killed] if step == "finish" else [killed])
-        patch.setattr(forgetting, step, lambda *arguments: next(calls)(*arguments))
+        patch.setattr(forgetting, step, killed)
         with pytest.raises(KeyboardInterrupt):
             forget(site, [NODE])
     (told,) = forget(site, [NODE]).nodes
+    assert [part.run for part in told.runs] == [marked.run]
     assert places(site, NODE) == places(site, TEXT) == []
     assert not (site.folder / JOURNAL).exists()
-    receipts = [
-        line.facts["receipt"] for line in lines_of(site.workspace / "audit") if line.event == "forgotten"
-    ]
-    assert receipts == [told.receipt]
+    (line,) = [line for line in lines_of(site.workspace / "audit") if line.event == "forgotten"]
+    assert line.facts == untouched
+    assert line.facts["receipt"] == told.receipt
 
 
 def test_a_folder_that_cannot_be_written_loses_nothing(
