@@ -85,7 +85,7 @@ def stage(folder: Path, taken: Taken) -> None:
     """
     try:
         for name, content in taken.files.items():
-            write_whole(folder / f"{STAGED}{name}", content)
+            write_whole(folder / f"{STAGED}{name}", content, like=folder / name)
     except OSError as error:
         numbers = ", ".join(str(row + 1) for row in taken.rows)
         raise DataError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -257,8 +259,11 @@ def test_the_command_forgets_in_a_folder_of_csv(
 ) -> None:
     folder = write_feature_folder(tmp_path / "north", nodes=30)
     edges = (folder / "edges.csv").read_text().splitlines()
+    nodes = next(folder.glob("nodes.*"))
+    nodes.chmod(0o644)
     done = CliRunner().invoke(app, ["site", "forget", "3", "4", "--data", str(folder)])
     assert done.exit_code == 0, done.output
+    assert nodes.stat().st_mode & 0o777 == 0o644
     graph = read_folder(folder).graph
     assert graph.node_ids == (*range(3), *range(5, 30))
     assert graph.features is not None
@@ -266,6 +271,26 @@ def test_the_command_forgets_in_a_folder_of_csv(
     assert (folder / "edges.csv").read_text().splitlines() == [edge for edge in edges if edge not in gone]
     assert f"removed: 2 rows, {len(gone)} edges" in done.stdout
     assert CliRunner().invoke(app, ["site", "forget", "99", "--data", str(folder)]).exit_code == 2
+
+
+@pytest.mark.parametrize("command", [("forget", "3"), ("sweep",)])
+def test_who_does_not_own_the_workspace_is_refused(
+    command: tuple[str, ...],
+    write_feature_folder: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = write_feature_folder(tmp_path / "north", nodes=30)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    owner = folder.stat().st_uid
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: owner + 1)
+        done = CliRunner().invoke(app, ["site", *command, "--data", str(folder)])
+    assert done.exit_code == 2
+    text = " ".join(done.output.split())
+    assert f"begin the command with sudo -u {pwd.getpwuid(owner).pw_name}" in text
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert CliRunner().invoke(app, ["site", *command, "--data", str(folder)]).exit_code == 0
 
 
 def test_retention_removes_what_is_too_old_and_says_so(marked: Marked) -> None:
