@@ -18,6 +18,7 @@ from fedtag.client.site.audit import site_log
 from fedtag.client.site.register import Register
 from fedtag.client.site.retention import caches
 from fedtag.client.site.site import Site
+from fedtag.client.site.use import in_use
 from fedtag.common.audit_log.facts import TakenPart
 from fedtag.common.audit_log.verification import lines_of
 from fedtag.common.errors import DataError
@@ -61,7 +62,7 @@ class Forgetting:
 def forget(site: Site, nodes: Sequence[str]) -> Forgetting:
     """Remove nodes from a site's folder and from all that was made of them there.
 
-    Each step can be done again: whoever is killed meanwhile calls it again. The site's worker must not run.
+    Each step can be done again: whoever is killed meanwhile calls it again. Messages that come meanwhile wait.
 
     Args:
         site: whose nodes they are.
@@ -69,7 +70,13 @@ def forget(site: Site, nodes: Sequence[str]) -> Forgetting:
 
     Raises:
         DataError: a node is unknown, all nodes are named, or the folder cannot be written; then nothing was removed.
+        RunError: the site is busy with a message for too long; nothing was removed.
     """
+    with in_use(site, alone=True):
+        return _forgotten(site, nodes)
+
+
+def _forgotten(site: Site, nodes: Sequence[str]) -> Forgetting:
     _gone_on(site)
     register, texts = Register(site), _texts(site)
     named = tuple(dict.fromkeys(nodes))

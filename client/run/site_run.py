@@ -26,6 +26,7 @@ from fedtag.client.site.register import Register
 from fedtag.client.site.retention import sweep
 from fedtag.client.site.site import Site
 from fedtag.client.site.storage import full_disk_explained
+from fedtag.client.site.use import in_use
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.config.ingredients import packages
@@ -64,12 +65,15 @@ class SiteRun:
             VersionError: the server's run is made of something else than what is installed here.
             ProtocolError: the run came with other settings before, or the site's data have changed since.
             PolicyError: the site's policy refuses the run, the instruction, or what would leave.
+            RunError: nodes of the site are being forgotten, and that takes too long.
         """
         record = Recorded(self.site, instruction)
         with full_disk_explained(self.site):
             record.instructed()
             try:
-                reply = self._carried_out(instruction, record)
+                # Rows that are forgotten meanwhile would come back in what is made of them.
+                with in_use(self.site):
+                    reply = self._carried_out(instruction, record)
             except Exception as error:
                 record.refused(error)
                 raise

@@ -7,6 +7,7 @@ import os
 import pwd
 import shutil
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,17 +24,23 @@ from fedtag.client.evidence.packs import read_packs
 from fedtag.client.forgetting import forgetting
 from fedtag.client.forgetting.folder import JOURNAL
 from fedtag.client.forgetting.forgetting import forget
+from fedtag.client.run.site_run import SiteRun
+from fedtag.client.site import use
 from fedtag.client.site.audit import site_log
 from fedtag.client.site.register import FOLDER as REGISTER
 from fedtag.client.site.retention import Retention, caches, sweep
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
+from fedtag.client.site.use import in_use
 from fedtag.client.text.cache import EncodedText, text_key
 from fedtag.client.text.store import ContentStore
 from fedtag.client.text.summaries import Summary
 from fedtag.common.audit_log.lines import days
 from fedtag.common.audit_log.verification import lines_of, verify
-from fedtag.common.errors import DataError
+from fedtag.common.config import RunConfig
+from fedtag.common.config.run_config import without_foreign
+from fedtag.common.errors import DataError, RunError
+from fedtag.common.wire.records import Content, Instruction
 from fedtag.deploy.cli import app
 from tests.tiny import Tiny
 
@@ -227,6 +234,50 @@ def test_who_is_killed_meanwhile_goes_on_with_the_next_call(
     (line,) = [line for line in lines_of(site.workspace / "audit") if line.event == "forgotten"]
     assert line.facts == untouched
     assert line.facts["receipt"] == told.receipt
+
+
+def test_a_message_in_work_is_waited_for_and_nothing_is_removed_before(
+    marked: Marked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = marked.sites[0]
+    before = places(site, NODE)
+    monkeypatch.setattr(use, "WAIT_SECONDS", 0.05)
+    with in_use(site), pytest.raises(RunError, match=r"stays locked for 0\.05 s: end the process"):
+        forget(site, [NODE])
+    assert places(site, NODE) == before
+    monkeypatch.setattr(use, "WAIT_SECONDS", 60.0)
+    message = in_use(site)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(forget, site, [NODE])
+        with pytest.raises(TimeoutError):
+            found.result(0.1)
+        assert places(site, NODE) == before
+        message.close()
+        assert found.result(60).rows == 1
+
+
+def test_a_message_that_comes_meanwhile_reads_no_row_before_it_is_over(
+    write_feature_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_feature_folder(tmp_path / "north", nodes=30)
+    site = Site("north", folder, tmp_path / "own", tmp_path / "cache", "cpu")
+    run = SiteRun(site, RunConfig.from_flat(without_foreign({"method": "fedavg", "model.hidden": 8})))
+    first = Instruction("run", 1, 1, "train", Content({}, {"introduce": True}))
+    finish, come = forgetting.finish, []
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def interrupted(*arguments: object) -> None:
+            # All but the rows is gone, and here a message comes.
+            come.append(pool.submit(run.respond, first))
+            with pytest.raises(TimeoutError):
+                come[0].result(0.5)
+            assert "data" not in vars(run)
+            finish(*arguments)
+
+        monkeypatch.setattr(forgetting, "finish", interrupted)
+        forget(site, ["3"])
+        assert come[0].result(60).content.values["sizes"]["nodes"] == 29
 
 
 def test_a_folder_that_cannot_be_written_loses_nothing(
