@@ -19,7 +19,7 @@ from fedtag.client.site.whole_file import write_whole
 from fedtag.common.errors import DataError, RunError
 
 JOURNAL = ".forgetting.json"
-"""Names the staged files that are to take the places of others, and what is to be logged then."""
+"""What is to be logged, the nodes of which not all else is removed, and the staged files that wait for that."""
 STAGED = ".without-"
 BOM = "\ufeff"
 ENDS: Mapping[str, tuple[str, ...]] = {
@@ -85,7 +85,7 @@ def stage(folder: Path, taken: Taken) -> None:
     """
     try:
         for name, content in taken.files.items():
-            write_whole(folder / f"{STAGED}{name}", content)
+            write_whole(folder / f"{STAGED}{name}", content, like=folder / name)
     except OSError as error:
         numbers = ", ".join(str(row + 1) for row in taken.rows)
         raise DataError(
@@ -94,37 +94,58 @@ def stage(folder: Path, taken: Taken) -> None:
         ) from error
 
 
-def journal(folder: Path, taken: Taken, receipts: list[dict[str, Any]]) -> None:
-    """Say that all else is removed: from now on `finish` puts the staged files in place."""
-    content = {"files": sorted(taken.files), "receipts": receipts}
-    write_whole(folder / JOURNAL, json.dumps(content).encode())
+@dataclass(frozen=True)
+class Journal:
+    """What whoever goes on after a kill has to know.
+
+    Args:
+        receipts: facts of the log's lines, as they were before anything was removed.
+        files: staged ones.
+        nodes: identifiers of those of which not all else is removed; with none, `finish` may put the files in place.
+    """
+
+    receipts: list[dict[str, Any]]
+    files: list[str]
+    nodes: list[str]
+
+    def write(self, folder: Path) -> None:
+        """Keep it in a folder."""
+        write_whole(folder / JOURNAL, json.dumps(vars(self)).encode())
+
+    @classmethod
+    def find(cls, folder: Path) -> Journal | None:
+        """That of a call that did not come to its end.
+
+        Raises:
+            RunError: it is damaged.
+        """
+        path = folder / JOURNAL
+        try:
+            return cls(**json.loads(path.read_bytes())) if path.is_file() else None
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{path} is damaged: delete it, and forget the node again") from error
 
 
-def finish(folder: Path, log: Callable[[dict[str, Any]], None]) -> bool:
+def finish(folder: Path, log: Callable[[dict[str, Any]], None]) -> None:
     """Put staged files in place, where there are any; whoever is killed meanwhile does it with the next call.
 
     Args:
         folder: of the data.
         log: told each receipt.
 
-    Returns:
-        Whether there was anything to do.
+    Raises:
+        RunError: the journal is damaged.
     """
-    path = folder / JOURNAL
-    if not path.is_file():
-        return False
-    try:
-        found = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise RunError(f"{path} is damaged: delete it, and forget the node again") from error
-    for name in found["files"]:
+    found = Journal.find(folder)
+    if found is None:
+        return
+    for name in found.files:
         staged = folder / f"{STAGED}{name}"
         if name in (*ENDS, "features.npy") and staged.is_file():
             staged.replace(folder / name)
-    for receipt in found["receipts"]:
+    for receipt in found.receipts:
         log(receipt)
-    path.unlink()
-    return True
+    (folder / JOURNAL).unlink()
 
 
 def _filtered(path: Path, columns: tuple[str, ...], nodes: frozenset[str]) -> tuple[bytes, list[int]]:

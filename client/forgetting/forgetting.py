@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fedtag.client.data.folder import read_folder
-from fedtag.client.forgetting.evidence import without_evidence_of
-from fedtag.client.forgetting.folder import finish, journal, stage, without
+from fedtag.client.forgetting.evidence import packs_of, without_evidence_of
+from fedtag.client.forgetting.folder import Journal, Taken, finish, stage, without
 from fedtag.client.run.agreement import SETTINGS
 from fedtag.client.run.commitment import COUNTS
 from fedtag.client.run.snapshot import DATA
@@ -18,6 +18,7 @@ from fedtag.client.site.audit import site_log
 from fedtag.client.site.register import Register
 from fedtag.client.site.retention import caches
 from fedtag.client.site.site import Site
+from fedtag.client.site.use import in_use
 from fedtag.common.audit_log.facts import TakenPart
 from fedtag.common.audit_log.verification import lines_of
 from fedtag.common.errors import DataError
@@ -61,7 +62,7 @@ class Forgetting:
 def forget(site: Site, nodes: Sequence[str]) -> Forgetting:
     """Remove nodes from a site's folder and from all that was made of them there.
 
-    Each step can be done again: whoever is killed meanwhile calls it again. The site's worker must not run.
+    Each step can be done again: whoever is killed meanwhile calls it again. Messages that come meanwhile wait.
 
     Args:
         site: whose nodes they are.
@@ -69,11 +70,15 @@ def forget(site: Site, nodes: Sequence[str]) -> Forgetting:
 
     Raises:
         DataError: a node is unknown, all nodes are named, or the folder cannot be written; then nothing was removed.
+        RunError: the site is busy with a message for too long; nothing was removed.
     """
-    log, register = site_log(site), Register(site)
-    finish(site.folder, lambda facts: log.append("forgotten", **_facts(facts)))
-    graph = read_folder(site.folder, require_training=False).graph
-    texts = {str(node): text for node, text in zip(graph.node_ids, graph.texts, strict=True)}
+    with in_use(site, alone=True):
+        return _forgotten(site, nodes)
+
+
+def _forgotten(site: Site, nodes: Sequence[str]) -> Forgetting:
+    _gone_on(site)
+    register, texts = Register(site), _texts(site)
     named = tuple(dict.fromkeys(nodes))
     receipts = {node: register.receipt(node).hex() for node in named}
     before = _before(site)
@@ -97,26 +102,21 @@ def forget(site: Site, nodes: Sequence[str]) -> Forgetting:
 
 
 def _removed(site: Site, wanted: Sequence[str], texts: dict[str, str], done: list[Forgotten]) -> Forgetting:
-    log, register = site_log(site), Register(site)
-    gone = frozenset(wanted)
-    others = {text for node, text in texts.items() if node not in gone}
-    shared = {node for node in wanted if texts[node] and texts[node] in others}
+    register, gone = Register(site), frozenset(wanted)
+    only, shared = _own_texts(gone, texts)
     runs = {node: register.runs_of(node) for node in wanted}
     taken = without(site.folder, gone)
     # Before anything else is removed it is certain that the rows can be.
     stage(site.folder, taken)
-    only = sorted({texts[node] for node in wanted if texts[node] and node not in shared})
     stored, summaries, vectors = caches(site)
     counts = {
         "rows": len(taken.rows),
         "edges": taken.edges,
-        "packs": without_evidence_of(site, gone),
-        "vectors": stored.forget(only) + vectors.forget(only),
-        "summaries": summaries.forget(only),
-        "states": _without_states(site),
+        "packs": packs_of(site, gone),
+        "vectors": stored.count(only) + vectors.count(only),
+        "summaries": summaries.count(only),
+        "states": sum(one.is_file() for path in _states(site) for one in (path, *path.rglob("*"))),
     }
-    register.forget(wanted)
-    (site.workspace / "worker" / "log").unlink(missing_ok=True)
     receipts = [
         {
             "receipt": register.receipt(node).hex(),
@@ -126,10 +126,55 @@ def _removed(site: Site, wanted: Sequence[str], texts: dict[str, str], done: lis
         }
         for node in wanted
     ]
-    journal(site.folder, taken, receipts)
-    finish(site.folder, lambda facts: log.append("forgotten", **_facts(facts)))
+    # What is removed can no longer be told of: the receipts are on the disk before.
+    Journal(receipts, sorted(taken.files), list(wanted)).write(site.folder)
+    _cleared(site, wanted, only)
+    _finished(site, receipts, taken)
     found = [Forgotten(node, register.receipt(node).hex(), runs[node], node in shared) for node in wanted]
     return Forgetting((*found, *done), **counts)
+
+
+def _gone_on(site: Site) -> None:
+    """Bring to its end what a call that was killed had begun, with the receipts of then."""
+    begun = Journal.find(site.folder)
+    if begun is None:
+        return
+    if begun.nodes:
+        gone = frozenset(begun.nodes)
+        # The folder may have been written since.
+        taken = without(site.folder, gone)
+        stage(site.folder, taken)
+        _cleared(site, begun.nodes, _own_texts(gone, _texts(site))[0])
+        _finished(site, begun.receipts, taken)
+    else:
+        finish(site.folder, lambda facts: site_log(site).append("forgotten", **_facts(facts)))
+
+
+def _cleared(site: Site, nodes: Sequence[str], texts: Sequence[str]) -> None:
+    """Remove nodes, and what was made of texts, from all but the folder of the data."""
+    without_evidence_of(site, frozenset(nodes))
+    for cache in caches(site):
+        cache.forget(texts)
+    _without_states(site)
+    Register(site).forget(nodes)
+    (site.workspace / "worker" / "log").unlink(missing_ok=True)
+
+
+def _finished(site: Site, receipts: list[dict[str, Any]], taken: Taken) -> None:
+    Journal(receipts, sorted(taken.files), []).write(site.folder)
+    finish(site.folder, lambda facts: site_log(site).append("forgotten", **_facts(facts)))
+
+
+def _texts(site: Site) -> dict[str, str]:
+    graph = read_folder(site.folder, require_training=False).graph
+    return {str(node): text for node, text in zip(graph.node_ids, graph.texts, strict=True)}
+
+
+def _own_texts(gone: frozenset[str], texts: dict[str, str]) -> tuple[list[str], set[str]]:
+    """The texts that only nodes that go have, and those of these nodes whose text another one has as well."""
+    others = {text for node, text in texts.items() if node not in gone}
+    there = {node: text for node, text in texts.items() if node in gone and text}
+    return sorted(set(there.values()) - others), {node for node, text in there.items() if text in others}
 
 
 def _facts(stored: dict[str, Any]) -> dict[str, Any]:
@@ -148,14 +193,14 @@ def _before(site: Site) -> dict[str, tuple[TakenPart, ...]]:
     }
 
 
-def _without_states(site: Site) -> int:
-    """Remove what methods and parts keep of all runs, which goes by positions of nodes; returns how many files."""
-    removed = 0
-    for path in [one for one in site.state.glob("*/*") if one.name not in KEPT]:
+def _states(site: Site) -> list[Path]:
+    """What methods and parts keep of all runs, which goes by positions of nodes."""
+    return [one for one in site.state.glob("*/*") if one.name not in KEPT]
+
+
+def _without_states(site: Site) -> None:
+    for path in _states(site):
         if path.is_dir():
-            removed += sum(one.is_file() for one in path.rglob("*"))
             shutil.rmtree(path)
         else:
             path.unlink()
-            removed += 1
-    return removed

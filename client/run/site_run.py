@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from fedtag.client.context.clock import Clock
@@ -20,12 +20,13 @@ from fedtag.client.run.guard import Guard
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data
 from fedtag.client.run.recorded import Recorded
-from fedtag.client.run.snapshot import begun, check_unchanged
+from fedtag.client.run.snapshot import begin, check_unchanged
 from fedtag.client.site.audit import site_log
 from fedtag.client.site.register import Register
 from fedtag.client.site.retention import sweep
 from fedtag.client.site.site import Site
 from fedtag.client.site.storage import full_disk_explained
+from fedtag.client.site.use import in_use
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.config.ingredients import packages
@@ -64,12 +65,15 @@ class SiteRun:
             VersionError: the server's run is made of something else than what is installed here.
             ProtocolError: the run came with other settings before, or the site's data have changed since.
             PolicyError: the site's policy refuses the run, the instruction, or what would leave.
+            RunError: nodes of the site are being forgotten, and that takes too long.
         """
         record = Recorded(self.site, instruction)
         with full_disk_explained(self.site):
             record.instructed()
             try:
-                reply = self._carried_out(instruction, record)
+                # Rows that are forgotten meanwhile would come back in what is made of them.
+                with in_use(self.site):
+                    reply = self._carried_out(instruction, record)
             except Exception as error:
                 record.refused(error)
                 raise
@@ -81,9 +85,7 @@ class SiteRun:
         self._clock.restart()
         self._gate.admit(instruction)
         fix_settings(self.site, instruction, self.config)
-        if data := begun(self.site, instruction.run, lambda: self.data.text_graph):
-            record.began(self.config.digest(), data)
-            self._registered(instruction.run, data)
+        begin(self.site, instruction.run, lambda: self.data.text_graph, partial(self._noted, record))
         check_unchanged(self.site, instruction.run)
         if instruction.phase in PROTOCOL:
             content = self._guard.answered(instruction)
@@ -102,12 +104,13 @@ class SiteRun:
         self._gate.let_out(reply, instruction)
         return reply
 
-    def _registered(self, run: str, data: str) -> None:
-        """Note which nodes the run is about, and remove what was kept for long enough, before it begins."""
+    def _noted(self, record: Recorded, data: str) -> None:
+        """Note which nodes a new run is about, and remove what was kept for long enough, before it begins."""
         if site_log(self.site).kept:
-            graph = self.data.text_graph
+            run, graph = record.instruction.run, self.data.text_graph
             Register(self.site).enter(run, data, graph.node_ids, graph.split == TRAIN)
             sweep(self.site, self._gate.retention, running=run)
+        record.began(self.config.digest(), data)
 
     def introduction(self, run: str) -> dict[str, Any]:
         """What all clients must agree upon, and what was encoded, which tells about how many nodes there are."""

@@ -16,30 +16,29 @@ DATA = "data"
 """Under which a site keeps what its data were when a run came."""
 
 
-def begun(site: Site, run: str, read: Callable[[], object]) -> str | None:
+def begin(site: Site, run: str, read: Callable[[], object], note: Callable[[str], None]) -> None:
     """Fix the data of a run, if it is new to the site and they can be read.
 
     Args:
         site: whose data they are.
         run: its identifier.
         read: reads them; what it raises leaves the run new, so that it can begin with data that are put right.
-
-    Returns:
-        The digest of the data if the run is new, else None.
+        note: told the digest of the data of a new run; what it raises leaves the run new as well, so that no run goes
+            on that was not noted, and one may be noted twice.
 
     Raises:
         ProtocolError: somebody wrote them meanwhile.
     """
     store = StateStore(site.state, run)
     if store.find(DATA) is not None:
-        return None
+        return
     stamp = stamp_of(site.folder)
     read()
     digest = data_digest(site.folder)
     if stamp_of(site.folder) != stamp:
         raise ProtocolError(f"the data of {site.name} were written while they were read: start a new run")
+    note(digest)
     store.keep(DATA, Remembered({}, {"stamp": stamp, "digest": digest}))
-    return digest
 
 
 def check_unchanged(site: Site, run: str) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedtag.client.site.site import Site
 from fedtag.client.site.whole_file import write_whole
 from fedtag.common.audit_log.facts import TakenPart
+from fedtag.common.audit_log.lines import append_durably
 from fedtag.common.secure.private_file import create_private, private_folder
 
 FOLDER, RUNS, KEY_FILE = "register", "runs.jsonl", "register.key"
@@ -37,7 +38,7 @@ class Register:
     def enter(
         self, run: str, data: str, nodes: Sequence[str | int], trained: Bool[NDArray[np.bool_], " nodes"]
     ) -> None:
-        """A run is about these nodes.
+        """A run is about these nodes; told again, it is entered once.
 
         Args:
             run: its identifier.
@@ -52,8 +53,11 @@ class Register:
                 for node, own in zip(nodes, trained.tolist(), strict=True)
             )
             write_whole(path, b"".join(sorted(records)))
-        with (self.folder / RUNS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"run": run, "data": data}) + "\n")
+        if (run, data) not in self._runs():
+            runs = self.folder / RUNS
+            cut = runs.exists() and not runs.read_bytes().endswith(b"\n")
+            line = json.dumps({"run": run, "data": data}).encode()
+            append_durably(runs, (b"\n" if cut else b"") + line + b"\n", durable=True)
 
     def receipt(self, node: str | int) -> bytes:
         """What stands for a node: HMAC-SHA-256 of its identifier."""

@@ -73,6 +73,10 @@ class TextCache:
         """Remove what was made from some texts, and what does not say; returns how many."""
         return len(self._store.forget(list(map(source_key, texts))))
 
+    def count(self, texts: Sequence[str]) -> int:
+        """How many `forget` would remove."""
+        return self._store.count(list(map(source_key, texts)))
+
     def expire(self, day: int) -> int:
         """As of ContentStore."""
         return self._store.expire(day)

@@ -111,8 +111,15 @@ class ContentStore:
         Returns:
             What was removed.
         """
-        marks = ",".join("?" * len(sources))
-        return self._removed(f"SELECT key FROM origins WHERE source IN ({marks})", sources)
+        return self._removed(_made_from(sources), sources)
+
+    def count(self, sources: Sequence[bytes]) -> int:
+        """How many entries `forget` would remove."""
+        if not self.path.exists():
+            return 0
+        with self._open() as connection:
+            query = f"SELECT count(*) FROM entries {_where(_made_from(sources))}"
+            return int(connection.execute(query, sources).fetchone()[0])
 
     def expire(self, day: int) -> int:
         """Remove what was put before a day, counted from 1970, and what does not say when; returns how many."""
@@ -121,11 +128,11 @@ class ContentStore:
     def _removed(self, chosen: str, values: Sequence[object]) -> dict[bytes, bytes]:
         if not self.path.exists():
             return {}
-        where = f"WHERE key IN ({chosen}) OR key NOT IN (SELECT key FROM origins)"
         with self._open() as connection:
             connection.execute("PRAGMA secure_delete = ON")
             connection.execute("BEGIN IMMEDIATE")
-            found = dict(connection.execute(f"SELECT key, payload FROM entries {where}", values).fetchall())
+            query = f"SELECT key, payload FROM entries {_where(chosen)}"
+            found = dict(connection.execute(query, values).fetchall())
             connection.executemany("DELETE FROM entries WHERE key = ?", [(key,) for key in found])
             connection.executemany("DELETE FROM origins WHERE key = ?", [(key,) for key in found])
             connection.execute("COMMIT")
@@ -189,3 +196,13 @@ class ContentStore:
 
     def _unusable(self, why: str) -> RunError:
         return RunError(f"the {self.kind} cache {self.path} {why}: delete it, and it is made anew")
+
+
+def _made_from(sources: Sequence[bytes]) -> str:
+    marks = ",".join("?" * len(sources))
+    return f"SELECT key FROM origins WHERE source IN ({marks})"
+
+
+def _where(chosen: str) -> str:
+    """The entries whose keys are chosen, and those that do not say what they are of."""
+    return f"WHERE key IN ({chosen}) OR key NOT IN (SELECT key FROM origins)"

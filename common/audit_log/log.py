@@ -25,6 +25,8 @@ from fedtag.common.secure.private_file import private_folder
 
 LOCK = ".lock"
 LOCK_SECONDS = 60.0
+COPIED = ("sealed", "key-changed")
+"""Events whose lines are kept beside the log as well."""
 
 
 def now() -> datetime:
@@ -107,6 +109,11 @@ class AuditLog:
     def _repaired(self, folder: Path) -> Tail:
         """The end of the log, whole again: what is torn stays, and a line tells of it."""
         tail = tail_of(folder)
+        if tail.last is not None and tail.last.event in COPIED:
+            newest = next((line for line in reversed(copied(folder)) if line is not None), None)
+            # A killed process wrote the line, and no copy; a log that was cut keeps the copies that tell of it.
+            if newest is None or newest.n < tail.last.n:
+                self._copied(folder, tail)
         if not tail.torn:
             return tail
         whole = b"\n".join(tail.torn)

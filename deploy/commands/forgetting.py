@@ -41,10 +41,10 @@ def forget(
     """
     from fedtag.client.forgetting.forgetting import forget as forget_nodes
     from fedtag.client.worker.handover import ask
-    from fedtag.deploy.federation.site import site_at
+    from fedtag.deploy.federation.site import own_site_at
     from fedtag.deploy.terminal.forgetting_view import show_forgetting
 
-    site = site_at(data, workspace, cache, name)
+    site = own_site_at(data, workspace, cache, name)
     ask(site.workspace, "stop", STOP_SECONDS)
     show_forgetting(forget_nodes(site, nodes))
 
@@ -78,13 +78,13 @@ def sweep(
     from fedtag.client.policy.rules import read_policy
     from fedtag.client.site.retention import KEEP, Retention
     from fedtag.client.site.retention import sweep as sweep_site
-    from fedtag.deploy.federation.site import site_at
+    from fedtag.deploy.federation.site import own_site_at
     from fedtag.deploy.terminal.console import results, say
 
     days = {"states": states, "evidence": evidence, "caches": caches}
     kept = KEEP if policy is None else read_policy(policy).retention
     given = {kind: number for kind, number in days.items() if number is not None}
-    found = sweep_site(site_at(data, workspace, cache, name), Retention(**{**kept.model_dump(), **given}))
+    found = sweep_site(own_site_at(data, workspace, cache, name), Retention(**{**kept.model_dump(), **given}))
     say(
         results(),
         f"{len(found.states)} runs' states and {len(found.evidence)} files of evidence were removed",

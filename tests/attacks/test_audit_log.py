@@ -141,6 +141,51 @@ def test_a_file_in_place_of_a_newer_one_is_told(kept: Kept) -> None:
     assert f"lines 8 to 9 are missing before line 1 of {THIRD}" in kept.verified().faults
 
 
+@pytest.mark.parametrize("left", [0, 7])
+@pytest.mark.parametrize("seals", [1, 2, 3])
+def test_a_process_killed_between_a_seal_and_its_copy_leaves_an_honest_log(
+    tmp_path: Path, seals: int, left: int
+) -> None:
+    log, keys = AuditLog(tmp_path / "audit", OWNER, lambda: identity, durable=False), {}
+    copies = tmp_path / "audit" / SEALS
+    for number in range(seals):
+        # The last of three is by another key, which the log says in a line of its own.
+        identity = Identity.at(tmp_path / ("new" if number == 2 else "old"))
+        keys = {OWNER: identity.public.sign.hex()}
+        log.append("refused", run="run-1", step=number, rule="hours")
+        log.seal()
+    whole = copies.read_bytes()
+    *earlier, last = whole.splitlines(keepends=True)
+    copies.write_bytes(b"".join(earlier) + last[:left])
+
+    log.append("started", what="run", release="1.0", run="run-2")
+
+    assert [line for line in copies.read_bytes().splitlines(keepends=True) if parsed(line[:-1])] == [
+        *earlier,
+        last,
+    ]
+    found = verify(tmp_path / "audit", keys)
+    assert (found.faults, found.seals) == ((), seals)
+
+
+def test_a_process_killed_between_a_change_of_key_and_its_copy_tells_of_it_once(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit", OWNER, lambda: identity, durable=False)
+    identity = Identity.at(tmp_path / "old")
+    log.append("refused", run="run-1", rule="hours")
+    log.seal()
+    identity = Identity.at(tmp_path / "new")
+    log.append("started", what="run", release="1.0", run="run-2")
+    copies, newest = tmp_path / "audit" / SEALS, days(tmp_path / "audit")[-1]
+    # The kill: neither the copy of the change nor the line behind it were written.
+    for path in (copies, newest):
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    log.append("started", what="run", release="1.0", run="run-2")
+    log.seal()
+    events = [line.event for line in lines_of(tmp_path / "audit")]
+    assert events == ["refused", "sealed", "key-changed", "started", "sealed"]
+    assert verify(tmp_path / "audit", {OWNER: identity.public.sign.hex()}).faults == ()
+
+
 def test_lines_after_the_last_seal_are_counted_as_open_to_change(kept: Kept) -> None:
     kept.rewrite(THIRD, lambda lines: lines[:-2])
     found = kept.verified()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,17 +24,23 @@ from fedtag.client.evidence.packs import read_packs
 from fedtag.client.forgetting import forgetting
 from fedtag.client.forgetting.folder import JOURNAL
 from fedtag.client.forgetting.forgetting import forget
+from fedtag.client.run.site_run import SiteRun
+from fedtag.client.site import use
 from fedtag.client.site.audit import site_log
 from fedtag.client.site.register import FOLDER as REGISTER
 from fedtag.client.site.retention import Retention, caches, sweep
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
+from fedtag.client.site.use import in_use
 from fedtag.client.text.cache import EncodedText, text_key
 from fedtag.client.text.store import ContentStore
 from fedtag.client.text.summaries import Summary
 from fedtag.common.audit_log.lines import days
 from fedtag.common.audit_log.verification import lines_of, verify
-from fedtag.common.errors import DataError
+from fedtag.common.config import RunConfig
+from fedtag.common.config.run_config import without_foreign
+from fedtag.common.errors import DataError, RunError
+from fedtag.common.wire.records import Content, Instruction
 from fedtag.deploy.cli import app
 from tests.tiny import Tiny
 
@@ -85,6 +94,19 @@ def fill(site: Site, texts: tuple[str, ...] = (TEXT, "zqmark text of node 8")) -
         stored.put_many({key: entry}, {key: [text]})
         summaries.put_many({key: Summary(f"says: {text}", 1, 1, 0, False)}, {key: [text, "another text"]})
         vectors.put_many({key: entry}, {key: [text]})
+
+
+def without_kill(site: Site) -> Mapping[str, object]:
+    """The receipt that the log of a copy of a site gets where nobody is killed."""
+    copied = replace(
+        site,
+        folder=Path(shutil.copytree(site.folder, site.folder.with_name("data-2"))),
+        workspace=Path(shutil.copytree(site.workspace, site.workspace.with_name("own-2"))),
+    )
+    copied = replace(copied, cache=copied.workspace / "cache")
+    forget(copied, [NODE])
+    (line,) = [line for line in lines_of(copied.workspace / "audit") if line.event == "forgotten"]
+    return line.facts
 
 
 def places(site: Site, mark: str) -> list[Path]:
@@ -185,28 +207,77 @@ def test_entries_that_do_not_say_what_they_are_of_go(marked: Marked) -> None:
     assert places(site, "an old one") == []
 
 
-@pytest.mark.parametrize("step", ["stage", "without_evidence_of", "_without_states", "journal", "finish"])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    "step", ["stage", "without_evidence_of", "_without_states", "_cleared", "_finished", "finish"]
+)
 def test_who_is_killed_meanwhile_goes_on_with_the_next_call(
-    marked: Marked, step: str, monkeypatch: pytest.MonkeyPatch
+    marked: Marked, step: str, after: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = marked.sites[0]
+    own = getattr(forgetting, step)
+    untouched = without_kill(site)
 
     def killed(*arguments: object) -> None:
+        if after:
+            own(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        # The first call of `finish` has nothing to do.
-        calls = iter([forgetting.finish, killed] if step == "finish" else [killed])
-        patch.setattr(forgetting, step, lambda *arguments: next(calls)(*arguments))
+        patch.setattr(forgetting, step, killed)
         with pytest.raises(KeyboardInterrupt):
             forget(site, [NODE])
     (told,) = forget(site, [NODE]).nodes
+    assert [part.run for part in told.runs] == [marked.run]
     assert places(site, NODE) == places(site, TEXT) == []
     assert not (site.folder / JOURNAL).exists()
-    receipts = [
-        line.facts["receipt"] for line in lines_of(site.workspace / "audit") if line.event == "forgotten"
-    ]
-    assert receipts == [told.receipt]
+    (line,) = [line for line in lines_of(site.workspace / "audit") if line.event == "forgotten"]
+    assert line.facts == untouched
+    assert line.facts["receipt"] == told.receipt
+
+
+def test_a_message_in_work_is_waited_for_and_nothing_is_removed_before(
+    marked: Marked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = marked.sites[0]
+    before = places(site, NODE)
+    monkeypatch.setattr(use, "WAIT_SECONDS", 0.05)
+    with in_use(site), pytest.raises(RunError, match=r"stays locked for 0\.05 s: end the process"):
+        forget(site, [NODE])
+    assert places(site, NODE) == before
+    monkeypatch.setattr(use, "WAIT_SECONDS", 60.0)
+    message = in_use(site)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(forget, site, [NODE])
+        with pytest.raises(TimeoutError):
+            found.result(0.1)
+        assert places(site, NODE) == before
+        message.close()
+        assert found.result(60).rows == 1
+
+
+def test_a_message_that_comes_meanwhile_reads_no_row_before_it_is_over(
+    write_feature_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_feature_folder(tmp_path / "north", nodes=30)
+    site = Site("north", folder, tmp_path / "own", tmp_path / "cache", "cpu")
+    run = SiteRun(site, RunConfig.from_flat(without_foreign({"method": "fedavg", "model.hidden": 8})))
+    first = Instruction("run", 1, 1, "train", Content({}, {"introduce": True}))
+    finish, come = forgetting.finish, []
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def interrupted(*arguments: object) -> None:
+            # All but the rows is gone, and here a message comes.
+            come.append(pool.submit(run.respond, first))
+            with pytest.raises(TimeoutError):
+                come[0].result(0.5)
+            assert "data" not in vars(run)
+            finish(*arguments)
+
+        monkeypatch.setattr(forgetting, "finish", interrupted)
+        forget(site, ["3"])
+        assert come[0].result(60).content.values["sizes"]["nodes"] == 29
 
 
 def test_a_folder_that_cannot_be_written_loses_nothing(
@@ -239,8 +310,11 @@ def test_the_command_forgets_in_a_folder_of_csv(
 ) -> None:
     folder = write_feature_folder(tmp_path / "north", nodes=30)
     edges = (folder / "edges.csv").read_text().splitlines()
+    nodes = next(folder.glob("nodes.*"))
+    nodes.chmod(0o644)
     done = CliRunner().invoke(app, ["site", "forget", "3", "4", "--data", str(folder)])
     assert done.exit_code == 0, done.output
+    assert nodes.stat().st_mode & 0o777 == 0o644
     graph = read_folder(folder).graph
     assert graph.node_ids == (*range(3), *range(5, 30))
     assert graph.features is not None
@@ -248,6 +322,26 @@ def test_the_command_forgets_in_a_folder_of_csv(
     assert (folder / "edges.csv").read_text().splitlines() == [edge for edge in edges if edge not in gone]
     assert f"removed: 2 rows, {len(gone)} edges" in done.stdout
     assert CliRunner().invoke(app, ["site", "forget", "99", "--data", str(folder)]).exit_code == 2
+
+
+@pytest.mark.parametrize("command", [("forget", "3"), ("sweep",)])
+def test_who_does_not_own_the_workspace_is_refused(
+    command: tuple[str, ...],
+    write_feature_folder: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = write_feature_folder(tmp_path / "north", nodes=30)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    owner = folder.stat().st_uid
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: owner + 1)
+        done = CliRunner().invoke(app, ["site", *command, "--data", str(folder)])
+    assert done.exit_code == 2
+    text = " ".join(done.output.split())
+    assert f"begin the command with sudo -u {pwd.getpwuid(owner).pw_name}" in text
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert CliRunner().invoke(app, ["site", *command, "--data", str(folder)]).exit_code == 0
 
 
 def test_retention_removes_what_is_too_old_and_says_so(marked: Marked) -> None:

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from fedtag.client.run import site_run
+from fedtag.client.run.recorded import Recorded
 from fedtag.client.run.site_run import SiteRun
+from fedtag.client.site.register import Register
 from fedtag.client.site.site import Site
+from fedtag.common.audit_log.verification import lines_of
 from fedtag.common.config import RunConfig
 from fedtag.common.config.run_config import without_foreign
 from fedtag.common.errors import DataError, ProtocolError
@@ -98,6 +102,27 @@ def test_a_broken_folder_is_explained(tmp_path: Path) -> None:
     site = Site("site", tmp_path / "empty", tmp_path, tmp_path, "cpu")
     with pytest.raises(DataError):
         SiteRun(site, RunConfig.from_flat({"method": "fedavg"})).respond(instruct(1))
+
+
+@pytest.mark.parametrize("failing", ["enter", "sweep", "began"])
+def test_a_run_that_could_not_be_noted_is_noted_with_the_next_message(
+    failing: str, open_site: Callable[..., SiteRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    place = {"enter": Register, "sweep": site_run, "began": Recorded}[failing]
+    with monkeypatch.context() as patch:
+        patch.setattr(place, failing, full)
+        with pytest.raises(OSError, match="Input/output"):
+            open_site().respond(instruct(1))
+    site = open_site()
+    site.respond(instruct(1))
+    site.respond(instruct(2))
+    audit = site.site.workspace / "audit"
+    assert [line.facts["run"] for line in lines_of(audit) if line.event == "started"] == ["run"]
+    node = site.data.text_graph.node_ids[0]
+    assert [part.run for part in Register(site.site).runs_of(node)] == ["run"]
 
 
 def test_an_exchange_that_nobody_knows_is_refused(open_site: Callable[..., SiteRun]) -> None:

@@ -10,6 +10,18 @@ from fedtag.common.errors import DeploymentError, RunError
 from fedtag.common.secure.lock import locked
 
 
+def test_those_who_share_a_lock_hold_it_together_and_whoever_is_alone_waits(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with (
+        locked(path, 1.0, shared=True),
+        locked(path, 0.01, shared=True),
+        pytest.raises(RunError, match="stays locked"),
+    ):
+        locked(path, 0.01)
+    with locked(path, 1.0), pytest.raises(RunError, match="stays locked"):
+        locked(path, 0.01, shared=True)
+
+
 def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     path, inside, most = tmp_path / "lock", [], []
 
