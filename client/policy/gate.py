@@ -21,12 +21,21 @@ from fedtag.client.policy.checks import (
 from fedtag.client.policy.leaving import Leaving, leaving
 from fedtag.client.policy.requests import Requests, request_of
 from fedtag.client.policy.rules import Policy, read_policy
-from fedtag.client.policy.spending import Spent, cost_of, locked, noise_cost, spent_by_run, write_spent
+from fedtag.client.policy.spending import (
+    LOCK,
+    LOCK_SECONDS,
+    Spent,
+    cost_of,
+    noise_cost,
+    spent_by_run,
+    write_spent,
+)
 from fedtag.client.site.audit import site_log
 from fedtag.client.site.retention import KEEP, Retention
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ApprovalError, PolicyError
+from fedtag.common.secure.lock import locked
 from fedtag.common.wire.records import Instruction, Reply
 
 LOGGER = logging.getLogger("fedtag")
@@ -123,7 +132,7 @@ def kept(place: Path | None) -> Iterator[dict[str, Spent]]:
     if place is None:
         yield {}
         return
-    with locked(place):
+    with locked(place / LOCK, LOCK_SECONDS):
         spent = spent_by_run(place)
         yield spent
         write_spent(place, spent)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
@@ -38,10 +37,6 @@ from fedtag.common.settings.sections import Section
 
 PLACES = ("out", "resume", "device", "data.sites")
 """Settings that say where a run is written and computed, not what comes of it."""
-
-
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-"""What ends a line or steers a terminal: with it, one setting could look like others where settings are shown."""
 
 
 class RunConfig(RunSettings):
@@ -162,11 +157,6 @@ def gathered(flat: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     specs, wrong = _chosen(flat)
     problems += wrong
     shared, known, own = shared_settings(), all_settings(), tables_of(specs)
-    problems += [
-        f"{key} = {value[:80]!r}: a control character or the end of a line is in no setting: remove it."
-        for key, value in flat.items()
-        if isinstance(value, str) and CONTROL.search(value)
-    ]
     values = {key: value for key, value in flat.items() if key in shared}
     given: dict[str, dict[str, Any]] = {name: {} for name in own}
     for key, value in flat.items():

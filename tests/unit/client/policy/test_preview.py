@@ -100,10 +100,10 @@ FORGED = "csv:/x\nWhat would leave\n  nothing\u202e"
 def test_a_setting_writes_no_line_of_the_preview(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ConfigError, match=r"data.source = 'csv:/x\\nWhat .*: a control character or the end"):
+    with pytest.raises(ConfigError, match=r"data.source = 'csv:/x\\nWhat .*: must hold no control character"):
         asked(folder, **{"data.source": FORGED})
     # Were such a setting let in, it would stay on its line all the same.
-    monkeypatch.setattr("fedtag.common.config.run_config.CONTROL", re.compile("(?!)"))
+    monkeypatch.setattr("fedtag.common.settings.sections.CONTROL", re.compile("(?!)"))
     request = asked(folder, **{"data.source": FORGED, "text.encoder": "x" * 5000})
     lines = told(request, tmp_path).split("\n")
     assert lines.count("What would leave") == 1
