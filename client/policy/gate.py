@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -71,8 +72,13 @@ class Gate:
         if policy.approval != "off" and policy.place is not None:
             self._approved(policy, policy.place, instruction.run)
 
-    def let_out(self, reply: Reply, instruction: Instruction) -> None:
+    def let_out(self, reply: Reply, instruction: Instruction, again: bool = False) -> None:
         """Let a reply out: what it costs is on disk when this returns.
+
+        Args:
+            reply: that is to leave.
+            instruction: that it answers.
+            again: whether it left before; the same bytes tell nothing more, and cost bytes alone.
 
         Raises:
             PolicyError: naming the rule that it breaks; nothing is counted then.
@@ -81,6 +87,7 @@ class Gate:
         if policy is None:
             return
         this = cost_of(reply, instruction, self.config)
+        this = replace(this, updates=0, noise=0.0) if again else this
         with kept(policy.place) as spent:
             run = spent.get(reply.run, Spent())
             for broken in broken_by_reply(policy, reply.content, this, run, sum(spent.values(), Spent())):
