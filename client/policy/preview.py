@@ -49,7 +49,7 @@ def preview(request: Request, policy: Policy) -> list[str]:
         *(f"  {line}" for line in _cost(config, policy, request.run)),
         "What the policy says",
         *(f"  {line}" for line in _rules(config, policy, request.run)),
-        f"Settings and records together have the digest {shown(request.digest[:16])}; an approval is for these and no others",
+        f"Settings and records together have the digest {request.digest[:16]}; an approval is for these and no others",
     ]
 
 
