@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -21,12 +22,21 @@ from fedtag.client.policy.checks import (
 from fedtag.client.policy.leaving import Leaving, leaving
 from fedtag.client.policy.requests import Requests, request_of
 from fedtag.client.policy.rules import Policy, read_policy
-from fedtag.client.policy.spending import Spent, cost_of, locked, noise_cost, spent_by_run, write_spent
+from fedtag.client.policy.spending import (
+    LOCK,
+    LOCK_SECONDS,
+    Spent,
+    cost_of,
+    noise_cost,
+    spent_by_run,
+    write_spent,
+)
 from fedtag.client.site.audit import site_log
 from fedtag.client.site.retention import KEEP, Retention
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ApprovalError, PolicyError
+from fedtag.common.secure.lock import locked
 from fedtag.common.wire.records import Instruction, Reply
 
 LOGGER = logging.getLogger("fedtag")
@@ -62,8 +72,13 @@ class Gate:
         if policy.approval != "off" and policy.place is not None:
             self._approved(policy, policy.place, instruction.run)
 
-    def let_out(self, reply: Reply, instruction: Instruction) -> None:
+    def let_out(self, reply: Reply, instruction: Instruction, again: bool = False) -> None:
         """Let a reply out: what it costs is on disk when this returns.
+
+        Args:
+            reply: that is to leave.
+            instruction: that it answers.
+            again: whether it left before; the same bytes tell nothing more, and cost bytes alone.
 
         Raises:
             PolicyError: naming the rule that it breaks; nothing is counted then.
@@ -72,6 +87,7 @@ class Gate:
         if policy is None:
             return
         this = cost_of(reply, instruction, self.config)
+        this = replace(this, updates=0, noise=0.0) if again else this
         with kept(policy.place) as spent:
             run = spent.get(reply.run, Spent())
             for broken in broken_by_reply(policy, reply.content, this, run, sum(spent.values(), Spent())):
@@ -123,7 +139,7 @@ def kept(place: Path | None) -> Iterator[dict[str, Spent]]:
     if place is None:
         yield {}
         return
-    with locked(place):
+    with locked(place / LOCK, LOCK_SECONDS):
         spent = spent_by_run(place)
         yield spent
         write_spent(place, spent)

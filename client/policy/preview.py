@@ -21,14 +21,17 @@ from fedtag.common.config import RunConfig
 from fedtag.common.config.catalogue import run_defaults
 from fedtag.common.errors import FedtagError
 from fedtag.common.models.assembly import backbone
+from fedtag.common.wording.visible import visible_line
 
 BUNDLED_DIMENSION = 384
 """Of the bundled encoder."""
 PLAIN_BYTES, MASKED_BYTES = 4, 8
+MOST_SHOWN = 200
+"""Characters of one value."""
 
 
 def preview(request: Request, policy: Policy) -> list[str]:
-    """A run in sentences without full stops, a line each.
+    """A run in sentences without full stops, a line each, none of which the server can write itself.
 
     Args:
         request: what it asks.
@@ -36,7 +39,7 @@ def preview(request: Request, policy: Policy) -> list[str]:
     """
     config = request.config
     return [
-        f"Run {request.run} asks {request.site} since {request.came}",
+        f"Run {shown(request.run)} asks {shown(request.site)} since {shown(request.came)}",
         *_what(config),
         "What would leave",
         *(f"  {line}" for line in _records(request)),
@@ -48,6 +51,16 @@ def preview(request: Request, policy: Policy) -> list[str]:
         *(f"  {line}" for line in _rules(config, policy, request.run)),
         f"Settings and records together have the digest {request.digest[:16]}; an approval is for these and no others",
     ]
+
+
+def waiting_line(request: Request) -> str:
+    """A run that waits, in the list of those that do."""
+    return "  ".join(map(shown, (request.run, request.site, request.settings["method"], request.came)))
+
+
+def shown(value: object) -> str:
+    """A value that others chose, on the line that it is given, and no longer than anybody reads."""
+    return visible_line(str(value))[:MOST_SHOWN]
 
 
 def parameters(config: RunConfig, data: Path) -> int | None:
@@ -78,20 +91,20 @@ def parameters(config: RunConfig, data: Path) -> int | None:
 
 
 def _what(config: RunConfig) -> Iterator[str]:
-    parts = f" with {', '.join(config.part_names)}" if config.part_names else ""
+    parts = f" with {', '.join(map(shown, config.part_names))}" if config.part_names else ""
     yield (
-        f"Method {config.method}{parts} on backbone {config.model.backbone}: {config.rounds} rounds, {config.clients} "
-        "clients as the server says"
+        f"Method {shown(config.method)}{parts} on backbone {shown(config.model.backbone)}: {config.rounds} rounds, "
+        f"{config.clients} clients as the server says"
     )
     usual = {**run_defaults(config.specs), **RunConfig.from_flat({"method": config.method}).decisive()}
-    changed = [f"{key} = {value}" for key, value in config.decisive().items() if value != usual[key]]
+    changed = [f"{key} = {shown(value)}" for key, value in config.decisive().items() if value != usual[key]]
     yield f"Settings that are not the method's own: {', '.join(changed) or 'none'}"
 
 
 def _records(request: Request) -> Iterator[str]:
     for how, records in groupby(request.records, key=lambda one: one[1]):
         for name, _, reveals in records:
-            yield f"{how}: {name} ({reveals})"
+            yield f"{shown(how)}: {shown(name)} ({shown(reveals)})"
 
 
 def _sizes(config: RunConfig, data: Path) -> Iterator[str]:
@@ -132,7 +145,7 @@ def _rules(config: RunConfig, policy: Policy, run: str) -> Iterator[str]:
     assert policy.place is not None
     planned, spent = noise_cost(config, config.rounds, 0), spent_by_run(policy.place)
     broken = [*broken_by_run(policy, config, leaving(config)), *broken_by_cost(policy, planned, spent, run)]
-    yield from (f"rule '{one.rule}' refuses it: {one.why}" for one in broken)
+    yield from (f"rule '{one.rule}' refuses it: {visible_line(one.why)}" for one in broken)
     if not broken:
         yield "no rule refuses it; bytes, hours and members of sums are checked at every message"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import pwd
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -12,13 +14,14 @@ from typing import Any
 
 from fedtag.client.policy.leaving import Leaving
 from fedtag.client.policy.rules import Policy
-from fedtag.client.policy.spending import locked
+from fedtag.client.policy.spending import LOCK, LOCK_SECONDS
 from fedtag.client.site.audit import site_log
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import check_run
 from fedtag.client.site.whole_file import write_whole
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.secure.lock import locked
 
 APPROVED = "approved.json"
 WAITING = "waiting"
@@ -119,7 +122,7 @@ class Requests:
         Raises:
             RunError: too many wait already.
         """
-        with locked(self.folder):
+        with locked(self.folder / LOCK, LOCK_SECONDS):
             waiting = {one.run: one for one in self._waiting()}
             if request.run in waiting:
                 before = waiting[request.run]
@@ -135,10 +138,11 @@ class Requests:
         """Approve the run that waits under this identifier; what it asked for is what is approved.
 
         Raises:
-            ConfigError: none does.
+            ConfigError: none does, or the site could not read what this user writes.
         """
-        with locked(self.folder):
+        with locked(self.folder / LOCK, LOCK_SECONDS):
             request = self.find(run)
+            _check_owner(request, self.folder)
             now = datetime.now(UTC).isoformat(timespec="seconds")
             entry = {"run": run, "digest": request.digest, "approved": now}
             write_whole(self.folder / APPROVED, json.dumps([*self._approved(), entry], indent=1).encode())
@@ -167,6 +171,20 @@ class Requests:
         if not isinstance(found, list) or not all({"run", "digest"} <= entry.keys() for entry in found):
             raise RunError(f"{path} is damaged: restore it, or delete it and approve runs anew")
         return found
+
+
+def _check_owner(request: Request, folder: Path) -> None:
+    """Refuse a user whose files, private to their owner, would keep the site from its own folders."""
+    for place in (folder, Path(request.workspace)):
+        if place.exists() and (owner := place.stat().st_uid) != os.geteuid():
+            try:
+                name = pwd.getpwuid(owner).pw_name
+            except KeyError:
+                name = f"'#{owner}'"
+            raise ConfigError(
+                f"{place} belongs to {name}, who could not read this approval: sudo -u {name} fedtag site approve "
+                f"{request.run} --policy POLICY"
+            )
 
 
 def _read(path: Path) -> Any:

@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from fedtag.client.site.whole_file import write_whole
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import RunError
@@ -20,6 +18,10 @@ from fedtag.common.wire.records import Instruction, Reply
 from fedtag.common.wire.serialisation import serialised_text
 
 FILE = "spent.json"
+LOCK = ".lock"
+"""In a policy's folder: one process at a time changes what is kept there."""
+LOCK_SECONDS = 30.0
+"""For what takes milliseconds: a process that is stopped meanwhile must not stop the site without a word."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,6 @@ def cost_of(reply: Reply, instruction: Instruction, config: RunConfig) -> Spent:
         dimension = Layout.from_json(instruction.content.values["sum"]["layout"]).update_size
     noisy = dimension > 0 and config.privacy.dp.mode != "off"
     return Spent(1, int(tells), size, noise_cost(config, 1, dimension) if noisy else 0.0)
-
-
-def locked(folder: Path) -> FileLock:
-    """One process at a time changes what is kept in a policy's folder."""
-    return FileLock(folder / ".lock")
 
 
 def spent_by_run(folder: Path) -> dict[str, Spent]:

@@ -30,6 +30,7 @@ from fedtag.client.site.use import in_use
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.config.ingredients import packages
+from fedtag.common.parts.spec import declared_records
 from fedtag.common.secure.names import COMMITTED, INTRODUCE, UNOPENED
 from fedtag.common.secure.phases import PROTOCOL
 from fedtag.common.wire.records import Content, Instruction, Reply
@@ -79,6 +80,30 @@ class SiteRun:
                 raise
             record.answered(reply, self._guard.declared, self.config.rounds)
         return reply
+
+    def admit_kept(self, instruction: Instruction, reply: Reply, sent: bool) -> None:
+        """Let out a reply that was kept: the policy of now decides, and what leaves again is counted and noted again.
+
+        Args:
+            instruction: that it answers.
+            reply: as it was let out before.
+            sent: whether it left already.
+
+        Raises:
+            PolicyError: the site's policy no longer allows it.
+        """
+        record = Recorded(self.site, instruction)
+        with full_disk_explained(self.site):
+            try:
+                self._gate.admit(instruction)
+                if sent:
+                    record.instructed()
+                    self._gate.let_out(reply, instruction, again=True)
+            except Exception as error:
+                record.refused(error)
+                raise
+            if sent:
+                record.answered(reply, declared_records(self.config), self.config.rounds)
 
     def _carried_out(self, instruction: Instruction, record: Recorded) -> Reply:
         check_agreement(instruction, self.config)

@@ -18,6 +18,11 @@ from fedtag.common.wire.signs import Collect, Sign, WorkState, percentage_of
 MOST_FINISHED = 8
 """Answers that are kept for who asked; whoever leaves more behind has given up the oldest."""
 
+FRESH_SECONDS = 60.0
+"""After the work on it, in which an answer may leave for the first time as it was let out then."""
+
+SUPERSEDED = "not begun: a later step of the run was asked for"
+
 Key = tuple[str, str]
 """Digests of settings and instruction."""
 
@@ -32,6 +37,10 @@ class Job:
         answer: once it is there.
         percent: of the present piece of work.
         delivered: whether somebody has got the answer.
+        asked: of an instruction, what is asked for its answer.
+        kept: an answer that was there before, while it is decided whether it may still leave.
+        taken: whether the answer was given out.
+        finished: when the answer came, `time.monotonic()`.
     """
 
     request: Frame
@@ -39,6 +48,10 @@ class Job:
     answer: Frame | None = None
     percent: int | None = None
     delivered: bool = False
+    asked: Collect | None = None
+    kept: Frame | None = None
+    taken: bool = False
+    finished: float = 0.0
 
 
 @dataclass(eq=False)
@@ -46,7 +59,8 @@ class Jobs:
     """Filled by threads that talk, emptied by the one that works.
 
     An answer is kept until it was delivered and other work begins, so that an instruction that comes again, or whose
-    answer was lost on its way, gets the same bytes; an error is kept until it was delivered.
+    answer was lost on its way, gets the same bytes; an error is kept until it was delivered. An answer is given out
+    once: before it goes again, or when it is old, the one that works decides anew whether it may.
     """
 
     _all: OrderedDict[Key, Job] = field(default_factory=OrderedDict)
@@ -56,12 +70,15 @@ class Jobs:
     _ended: bool = False
     _quiet_since: float = field(default_factory=time.monotonic)
 
-    def put(self, request: Frame, key: Key | None = None) -> Job:
+    def put(self, request: Frame, key: Key | None = None, asked: Collect | None = None) -> Job:
         """Queue a request, unless that instruction is queued, in work or answered already.
+
+        Whoever asks for a later step of a run has given up the earlier ones: those not begun are dropped.
 
         Args:
             request: what to do.
             key: of an instruction.
+            asked: of an instruction, what will be asked for its answer.
 
         Raises:
             ConnectionError: the worker ends.
@@ -72,7 +89,8 @@ class Jobs:
                 raise ConnectionError("the worker ends")
             if key is not None and key in self._all:
                 return self._all[key]
-            job = Job(request)
+            job = Job(request, asked=asked)
+            self._given_up(job)
             self._queue.append(job)
             if key is not None:
                 self._all[key] = job
@@ -91,10 +109,22 @@ class Jobs:
             ConnectionError: the worker ends, and this was not done.
         """
         with self._changed:
-            self._changed.wait_for(lambda: job.answer is not None or self._ended, seconds)
-            if job.answer is None and self._ended:
-                raise ConnectionError("the worker ends")
-            return job.answer
+            until = None if seconds is None else time.monotonic() + seconds
+            while True:
+                left = None if until is None else until - time.monotonic()
+                self._changed.wait_for(lambda: job.answer is not None or self._ended, left)
+                if self._ended and (job.answer is None or _stale(job)):
+                    raise ConnectionError("the worker ends")
+                if job.answer is None:
+                    return None
+                if not _stale(job):
+                    job.taken = True
+                    return job.answer
+                job.kept, job.answer, job.began, job.percent = job.answer, None, None, None
+                job.delivered = False
+                # It takes no time, and somebody waits.
+                self._queue.insert(0, job)
+                self._changed.notify_all()
 
     def next(self, quiet: Callable[[], float]) -> Job | None:
         """The job that is to be done now; None after so many seconds in which nothing was asked."""
@@ -106,8 +136,9 @@ class Jobs:
                 self._changed.wait(left)
             job = self._queue.pop(0)
             # Whoever has begun something else needs no answer a second time.
-            for key in [key for key, one in self._all.items() if one.delivered]:
-                del self._all[key]
+            if job.kept is None:
+                for key in [key for key, one in self._all.items() if one.delivered]:
+                    del self._all[key]
             job.began, self._present = time.monotonic(), job
             return job
 
@@ -115,6 +146,7 @@ class Jobs:
         """Keep what came of the present job."""
         with self._changed:
             job.answer, self._present = answer, None
+            job.kept, job.taken, job.finished = None, False, time.monotonic()
             finished = [key for key, one in self._all.items() if one.answer is not None]
             for key in finished[:-MOST_FINISHED]:
                 del self._all[key]
@@ -153,9 +185,28 @@ class Jobs:
         if job is not None:
             job.percent = percentage_of(done, total)
 
+    def _given_up(self, later: Job) -> None:
+        """Drop what nobody waits for any more now that a later step of the same run is asked for."""
+        asked = later.asked
+        for job in list(self._queue):
+            if asked and job.asked and job.asked.run == asked.run and job.asked.step < asked.step:
+                if job.kept is not None:
+                    continue
+                self._queue.remove(job)
+                job.answer = Frame("error", {"text": SUPERSEDED, "reason": SUPERSEDED})
+                for key in [key for key, one in self._all.items() if one is job]:
+                    del self._all[key]
+
     def _touch(self) -> None:
         self._quiet_since = time.monotonic()
         self._changed.notify_all()
+
+
+def _stale(job: Job) -> bool:
+    """Whether it must be decided anew if an answer may leave."""
+    if job.answer is None or job.answer.kind != "reply":
+        return False
+    return job.taken or time.monotonic() - job.finished > FRESH_SECONDS
 
 
 def sign_of(job: Job, asked: Collect) -> Sign:

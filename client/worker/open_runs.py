@@ -78,6 +78,18 @@ class OpenRuns:
         found.closed = instruction.phase == CLOSE
         return reply
 
+    def admit_kept(
+        self,
+        instruction: Instruction,
+        reply: Reply,
+        run_config: Mapping[str, Any],
+        node: Mapping[str, Any],
+        sent: bool,
+    ) -> None:
+        """Whether a kept reply may leave now; see `SiteRun.admit_kept`."""
+        config = RunConfig.from_flat(run_config)
+        SiteRun(site_from_node_config(node, config.device), config).admit_kept(instruction, reply, sent)
+
     def drop(self, closed_only: bool = False) -> None:
         """Forget the runs, or those that are over, and give their memory back."""
         for key in [key for key, one in self._open.items() if one.closed or not closed_only]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from fedtag.client.run.refusal import reason
 from fedtag.client.worker.errors import WorkerUnavailableError
-from fedtag.client.worker.frames import Frame, receive, record_frame, record_of, send
+from fedtag.client.worker.frames import MAX_BYTES, Frame, receive, record_frame, record_of, send
 from fedtag.client.worker.identity import Identity, settings_digest
 from fedtag.client.worker.jobs import Job, Jobs, digest_of, request_for, sign_of
 from fedtag.client.worker.place import Place, check_peer, place_of
@@ -43,6 +43,8 @@ TALK_SECONDS = 30.0
 CLOSING_SECONDS = 20.0
 """Quiet after a run's closing exchange until the run is forgotten."""
 PREDECESSOR_SECONDS = 30.0
+AWAITED_SECONDS = 60.0
+"""How long the service outlives the work on an answer that nobody has got yet, however short `idle` is."""
 
 
 class Service:
@@ -85,7 +87,7 @@ class Service:
 
     def _turn(self) -> None:
         """Do what is due next, or what follows from silence."""
-        job = self.jobs.next(lambda: min(self.idle, self.closing) if self._over else self.idle)
+        job = self.jobs.next(self._quiet)
         if job is not None:
             self.jobs.finish(job, self._done(job))
         elif self._over and self._runs is not None:
@@ -94,6 +96,12 @@ class Service:
         else:
             LOGGER.info("no message for %g s", self.idle, extra=fields(Event.WORKER_ENDS, seconds=self.idle))
             self._going = False
+
+    def _quiet(self) -> float:
+        """Seconds without a message after which something follows from it."""
+        if self._over:
+            return min(self.idle, self.closing)
+        return max(self.idle, AWAITED_SECONDS) if self.jobs.awaited else self.idle
 
     @property
     def _over(self) -> bool:
@@ -110,16 +118,23 @@ class Service:
                 if self._runs is not None:
                     self._runs.drop()
                 return Frame("released")
-        return self._carried_out(job.request)
+        return self._carried_out(job)
 
-    def _carried_out(self, request: Frame) -> Frame:
+    def _carried_out(self, job: Job) -> Frame:
+        request = job.request
         try:
             from fedtag.client.worker.open_runs import OpenRuns
-            from fedtag.common.wire.serialisation import instruction_of, serialised
+            from fedtag.common.wire.serialisation import instruction_of, reply_of, serialised
 
             self._runs = self._runs or OpenRuns(self.jobs.report)
             instruction, start = instruction_of(record_of(request)), time.monotonic()
-            reply = self._runs.respond(instruction, request.table("run_config"), request.table("node_config"))
+            tables = request.table("run_config"), request.table("node_config")
+            if job.kept is not None:
+                self._runs.admit_kept(
+                    instruction, reply_of(record_of(job.kept), MAX_BYTES), *tables, sent=job.taken
+                )
+                return job.kept
+            reply = self._runs.respond(instruction, *tables)
             event = fields(
                 Event.INSTRUCTION,
                 run=instruction.run,
@@ -184,7 +199,7 @@ class Service:
         record = record_of(request)
         asked = collect_of(record)
         if asked is None:
-            job: Job | None = self.jobs.put(request, (settings, digest_of(record)))
+            job: Job | None = self.jobs.put(request, (settings, digest_of(record)), request_for(record))
         else:
             job = self.jobs.find((settings, asked.job))
         if job is None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 METHODS_DEFAULT = -1.0
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 # Optimisers divide some of them by a hundredth and less, and still need a number of single precision.
@@ -29,10 +32,10 @@ class Section(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _no_end_of_string(cls, value: object) -> object:
-        # No path, and no argument of another program, can hold one.
-        if isinstance(value, str) and "\0" in value:
-            raise ValueError("must not hold a NUL character")
+    def _no_control(cls, value: object) -> object:
+        # NUL ends a path and an argument of another program; where settings are shown, the end of a line forges others.
+        if isinstance(value, str) and CONTROL.search(value):
+            raise ValueError("must hold no control character and no end of a line: remove it")
         return value
 
 

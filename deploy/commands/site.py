@@ -29,6 +29,7 @@ def preview(
     Example: `fedtag site preview 8121f0 --policy /etc/fedtag/policy.toml`
     """
     from fedtag.client.policy.preview import preview as told
+    from fedtag.client.policy.preview import waiting_line
     from fedtag.client.policy.requests import kept_requests
     from fedtag.client.policy.rules import read_policy
     from fedtag.deploy.terminal.console import results, say
@@ -36,8 +37,7 @@ def preview(
     rules = read_policy(policy)
     requests = kept_requests(rules)
     if run is None:
-        lines = [f"{one.run}  {one.site}  {one.settings['method']}  {one.came}" for one in requests.waiting()]
-        lines = lines or ["No run waits for approval"]
+        lines = list(map(waiting_line, requests.waiting())) or ["No run waits for approval"]
     else:
         lines = told(requests.find(run), rules)
     for line in lines:

@@ -18,7 +18,7 @@ import pytest
 
 from fedtag.client.policy import gate
 from fedtag.client.policy.requests import Requests
-from fedtag.client.policy.spending import FILE, Spent, spent_by_run
+from fedtag.client.policy.spending import FILE, LOCK, Spent, spent_by_run
 from fedtag.client.run.refusal import reason, signed
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
@@ -27,6 +27,7 @@ from fedtag.common.config import RunConfig
 from fedtag.common.config.run_config import without_foreign
 from fedtag.common.errors import ApprovalError, ConfigError, DataError, PolicyError, RunError
 from fedtag.common.numerics.accounting import epsilon
+from fedtag.common.secure.lock import locked
 from fedtag.common.wire.records import Content, Instruction, Reply
 from fedtag.server.strategies.accounting import privacy_spent
 from tests.tiny import Tiny, Tried
@@ -349,6 +350,37 @@ def test_nothing_leaves_without_a_record_of_it(
         site.respond(instruct(2))
     (kept / FILE).unlink()
     assert site.respond(instruct(2)).round == 2
+
+
+def test_a_process_that_is_stopped_with_the_folder_stops_no_message_for_ever(
+    opened: Callable[..., SiteRun], readable: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("gate", "requests"):
+        monkeypatch.setattr(f"fedtag.client.policy.{name}.LOCK_SECONDS", 0.05)
+    site = opened(readable, 'folder = "kept"\nbudget.updates = 9')
+    asking = opened(readable, ASKING.format("every"), work="w2").respond
+    for respond, rules in ((asking, ASKING.format("every")), (site.respond, 'folder = "kept"')):
+        assert site.site.policy is not None
+        site.site.policy.write_text(rules, encoding="utf-8")
+        with locked(kept / LOCK, 1.0), pytest.raises(RunError, match=r"lock stays locked.*end the process"):
+            respond(instruct())
+    assert site.respond(instruct()).round == 1
+
+
+def test_an_approval_by_another_user_does_not_lock_the_site_out(
+    opened: Callable[..., SiteRun], readable: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As root it would write files that only root can read: what reads them afterwards refuses every message."""
+    site = opened(readable, ASKING.format("every"))
+    with pytest.raises(ApprovalError):
+        site.respond(instruct())
+    with monkeypatch.context() as other:
+        other.setattr("os.geteuid", lambda: os.getuid() + 1)
+        with pytest.raises(ConfigError, match=r"kept belongs to .*: sudo -u \S+ fedtag site approve run-1"):
+            Requests(kept).approve("run-1")
+    assert not (kept / "approved.json").exists()
+    Requests(kept).approve("run-1")
+    assert site.respond(instruct()).round == 1
 
 
 def test_a_reply_does_not_leave_before_the_disk_has_what_it_costs(

@@ -7,9 +7,13 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
+from fedtag.client.policy.checks import broken_by_run
+from fedtag.client.policy.leaving import leaving
 from fedtag.client.policy.requests import Requests
 from fedtag.client.policy.rules import Policy, read_policy
 from fedtag.client.policy.spending import spent_by_run
+from fedtag.common.config import RunConfig
+from fedtag.common.wire.protocol import PROTOCOL
 from fedtag.common.wire.records import Instruction
 from fedtag.deploy.cli import app
 from tests.tiny import Tiny, Tried
@@ -44,6 +48,19 @@ def test_the_file_with_every_rule_is_a_policy(tmp_path: Path) -> None:
     assert all(value is not None for value in shown.values())
     for table in ("limits", "budget", "hours"):
         assert all(value is not None for value in shown[table].values())
+    fitting = {
+        "method": "fedavg",
+        "rounds": 20,
+        "privacy.secure-aggregation": True,
+        "privacy.hide-statistics": True,
+        "privacy.dp.mode": "distributed",
+        "privacy.dp.noise": 1.0,
+        "aggregation.weights": "uniform",
+    }
+    config = RunConfig.from_flat(fitting)
+    assert list(broken_by_run(policy, config, leaving(config))) == []
+    older = policy.model_copy(update={"protocols": (PROTOCOL - 1,)})
+    assert [one.rule for one in broken_by_run(older, config, leaving(config))] == ["protocols"]
 
 
 def test_the_walk_through_happens_as_it_is_told(tiny: Tiny, tmp_path: Path) -> None:

@@ -1,19 +1,22 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fedtag.client.policy.leaving import leaving
-from fedtag.client.policy.preview import parameters, preview
+from fedtag.client.policy.preview import parameters, preview, waiting_line
 from fedtag.client.policy.requests import Request, request_of
 from fedtag.client.policy.rules import Policy
 from fedtag.client.policy.spending import Spent, write_spent
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.config.run_config import without_foreign
+from fedtag.common.errors import ConfigError
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.spec import BACKBONES
 
@@ -89,3 +92,27 @@ def test_only_what_is_not_usual_for_the_method_is_listed(folder: Path, tmp_path:
         "aggregation.weights = uniform",
         "privacy.secure-aggregation = True",
     ]
+
+
+FORGED = "csv:/x\nWhat would leave\n  nothing\u202e"
+
+
+def test_a_setting_writes_no_line_of_the_preview(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match=r"data.source = 'csv:/x\\nWhat .*: must hold no control character"):
+        asked(folder, **{"data.source": FORGED})
+    # Were such a setting let in, it would stay on its line all the same.
+    monkeypatch.setattr("fedtag.common.settings.sections.CONTROL", re.compile("(?!)"))
+    request = asked(folder, **{"data.source": FORGED, "text.encoder": "x" * 5000})
+    lines = told(request, tmp_path).split("\n")
+    assert lines.count("What would leave") == 1
+    assert "  nothing" not in lines
+    assert "\u202e" not in "".join(lines)
+    assert max(map(len, lines)) < 1000
+    listed = replace(request, settings={"method": FORGED})
+    assert "\n" not in waiting_line(listed)
+    # With neither defence the forged section stands before the true one.
+    monkeypatch.setattr("fedtag.client.policy.preview.visible_line", str)
+    assert told(request, tmp_path).split("\n").count("What would leave") == 2
+    assert "\n" in waiting_line(listed)

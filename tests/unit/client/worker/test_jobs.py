@@ -6,9 +6,10 @@ import threading
 import pytest
 
 from fedtag.client.worker.frames import Frame
-from fedtag.client.worker.jobs import MOST_FINISHED, Job, Jobs, digest_of, request_for, sign_of
+from fedtag.client.worker.jobs import FRESH_SECONDS, MOST_FINISHED, Job, Jobs, digest_of, request_for, sign_of
 from fedtag.common.errors import WireError
 from fedtag.common.wire.serialised import Serialised
+from fedtag.common.wire.signs import Collect
 
 DONE = Frame("reply")
 NONE = 0.0
@@ -56,6 +57,49 @@ def test_an_answer_is_waited_for_and_kept_until_other_work_begins() -> None:
     worked(jobs, 3)
     assert jobs.find(key(1)) is None
     assert jobs.find(key(2)) is not None
+
+
+def test_an_answer_goes_once_and_then_only_if_it_is_let_out_again() -> None:
+    jobs = Jobs()
+    job = worked(jobs, 1)
+    assert jobs.answer(job, 1) is DONE
+    jobs.delivered(job)
+    # Whoever asks again waits for the one that works.
+    assert jobs.answer(job, 0.01) is None
+    assert jobs.next(lambda: NONE) is job
+    assert (job.kept, job.taken) == (DONE, True)
+    jobs.finish(job, Frame("error"))
+    found = jobs.answer(job, 1)
+    assert found is not None
+    assert found.kind == "error"
+
+
+def test_an_answer_that_became_old_is_let_out_anew() -> None:
+    jobs = Jobs()
+    job = worked(jobs, 1)
+    job.finished -= 2 * FRESH_SECONDS
+    assert jobs.answer(job, 0.01) is None
+    assert jobs.next(lambda: NONE) is job
+    assert not job.taken
+    jobs.finish(job, DONE)
+    assert jobs.answer(job, 1) is DONE
+
+
+def test_what_a_run_has_given_up_is_not_begun() -> None:
+    jobs = Jobs()
+
+    def put(number: int, run: str, step: int) -> Job:
+        return jobs.put(Frame("instruct"), key(number), Collect(run, step, step, "train", str(number)))
+
+    begun = put(1, "a", 1)
+    assert jobs.next(lambda: NONE) is begun
+    earlier, other, same, later = put(2, "a", 2), put(3, "b", 1), put(4, "a", 3), put(5, "a", 3)
+    found = jobs.answer(earlier, 1)
+    assert found is not None
+    assert found.kind == "error"
+    assert [jobs.next(lambda: NONE) for _ in range(4)] == [other, same, later, None]
+    assert jobs.find(key(1)) is begun
+    assert jobs.find(key(2)) is None
 
 
 def test_an_error_is_told_once() -> None:

@@ -16,9 +16,11 @@ from typing import Any
 
 import pytest
 
+from fedtag.client.policy.spending import spent_by_run
 from fedtag.client.worker.frames import Frame, receive, record_frame, record_of, send
 from fedtag.client.worker.handover import ask
 from fedtag.client.worker.identity import Identity, settings_digest
+from fedtag.client.worker.jobs import digest_of
 from fedtag.client.worker.place import Place, place_of
 from fedtag.client.worker.service import Service, listening
 from fedtag.common.config import RunConfig
@@ -225,6 +227,46 @@ def test_work_that_takes_long_is_told_and_its_answer_collected(running: Callable
     found = record_of(worker.instruct(serialised_sign(asked)))
     assert json.loads(found.header)["kind"] == "Reply"
     assert record_of(worker.instruct(record)) == record_of(worker.instruct(serialised_sign(asked))) == found
+
+
+def test_what_is_kept_passes_the_policy_of_now_and_is_counted_each_time(
+    running: Callable[..., Running],
+) -> None:
+    worker = running()
+    workspace, record = Path(worker.node["workspace"]), instruction()
+    (workspace / "kept").mkdir()
+    policy = workspace / "policy.toml"
+    policy.write_text('folder = "kept"\nbudget.updates = 1\nbudget.mb = 9', encoding="utf-8")
+    worker.node["policy"] = str(policy)
+    found = record_of(worker.instruct(record))
+    (once,) = spent_by_run(workspace / "kept").values()
+    asked = serialised_sign(Collect("run", 1, 1, "train", digest_of(record)))
+    assert record_of(worker.instruct(asked)) == record_of(worker.instruct(record)) == found
+    (thrice,) = spent_by_run(workspace / "kept").values()
+    assert (thrice.replies, thrice.updates) == (3, once.updates)
+    assert thrice.size == pytest.approx(3 * once.size, rel=0.01)
+    lines = [line for day in (workspace / "audit").glob("*-*.jsonl") for line in day.read_text().splitlines()]
+    assert sum('"answered"' in line for line in lines) == 3
+    policy.write_text('methods = ["dance"]', encoding="utf-8")
+    refused = worker.instruct(asked)
+    assert refused.kind == "error"
+    assert "rule 'methods'" in refused.text("reason")
+
+
+def test_an_answer_that_is_awaited_outlives_a_short_idle_time(running: Callable[..., Running]) -> None:
+    worker = running(idle=60.0)
+    sign = sign_of(record_of(worker.instruct(instruction(), {"patience": 1e-6, "idle": 0.1})))
+    assert sign is not None
+    deadline = time.monotonic() + 60
+    while worker.service._runs is None or worker.service.jobs._present is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    worker.thread.join(0.5)
+    assert worker.thread.is_alive()
+    asked = serialised_sign(Collect("run", 1, 1, "train", sign.job))
+    assert worker.instruct(asked, {"idle": 0.1}).kind == "reply"
+    worker.thread.join(10)
+    assert not worker.thread.is_alive()
 
 
 def test_a_worker_outlives_a_closing_exchange_whose_answer_nobody_has_yet(

@@ -130,7 +130,7 @@ SENSELESS: dict[str, tuple[object, ...]] = {
     "neighbour-generator.rounds": (0, 1001),
     "neighbour-generator.hidden": (0.0, 1.0),
     "neighbour-generator.most": (0, 6),
-    "data.source": ("a\0b", 3),
+    "data.source": ("a\0b", "a\nb", "a\x1b[1A", "a\x85b", "a\u2028b", 3),
 }
 
 
