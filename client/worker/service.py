@@ -131,7 +131,7 @@ class Service:
             tables = request.table("run_config"), request.table("node_config")
             if job.kept is not None:
                 self._runs.admit_kept(
-                    instruction, reply_of(record_of(job.kept), MAX_BYTES), *tables, sent=job.taken
+                    instruction, reply_of(record_of(job.kept), float(MAX_BYTES)), *tables, sent=job.taken
                 )
                 return job.kept
             reply = self._runs.respond(instruction, *tables)
