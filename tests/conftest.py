@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -29,6 +30,16 @@ settings.register_profile(
     "ci", settings.get_profile("local"), derandomize=True, database=None, print_blob=True
 )
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture
+def own_log() -> Iterator[None]:
+    """The logger, to which a ServerApp gives a handler, is as before afterwards."""
+    logger = logging.getLogger("fedtag")
+    before = logger.handlers[:], logger.propagate, logger.level
+    yield
+    logger.handlers[:], logger.propagate = before[:2]
+    logger.setLevel(before[2])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -128,7 +128,10 @@ class Gate:
             why = "this run asked for something else before: a run keeps what it asks for, start a new one"
             refuse(self.site, run, Broken("approval", why))
         LOGGER.warning(
-            "run %s waits: read fedtag site preview %s, then fedtag site approve %s", run, run, run
+            "run %s waits: read fedtag site preview %s --policy %s, then the same with approve",
+            run,
+            run,
+            policy.path,
         )
         raise ApprovalError(f"waiting for approval at the site: fedtag site approve {run}")
 

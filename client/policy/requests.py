@@ -25,6 +25,8 @@ from fedtag.common.secure.lock import locked
 
 APPROVED = "approved.json"
 WAITING = "waiting"
+SHORTEST = 6
+"""Characters of an identifier by which a run may be called."""
 MOST_WAITING = 100
 """Whoever may start runs could otherwise fill the disk."""
 
@@ -93,14 +95,19 @@ class Requests:
         return sorted(self._waiting(), key=lambda one: (one.came, one.run))
 
     def find(self, run: str) -> Request:
-        """The one of a run that waits.
+        """The one of a run that waits, by its identifier or the beginning of it that no other has.
 
         Raises:
-            ConfigError: none does under this identifier; those that do are named.
+            ConfigError: none does under this identifier, or several do; those that do are named.
         """
-        for one in self.waiting():
-            if one.run == run:
-                return one
+        found = [
+            one
+            for one in self.waiting()
+            if one.run == run or (len(run) >= SHORTEST and one.run.startswith(run))
+        ]
+        exact = [one for one in found if one.run == run] or found
+        if len(exact) == 1:
+            return exact[0]
         known = ", ".join(one.run for one in self.waiting()) or "none"
         raise ConfigError(f"run {run!r} does not wait for approval here; waiting: {known}")
 
@@ -144,10 +151,10 @@ class Requests:
             request = self.find(run)
             _check_owner(request, self.folder)
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            entry = {"run": run, "digest": request.digest, "approved": now}
+            entry = {"run": request.run, "digest": request.digest, "approved": now}
             write_whole(self.folder / APPROVED, json.dumps([*self._approved(), entry], indent=1).encode())
-            self._file(run).unlink(missing_ok=True)
-        site_log(request.place).append("approved", run=run, settings=request.digest)
+            self._file(request.run).unlink(missing_ok=True)
+        site_log(request.place).append("approved", run=request.run, settings=request.digest)
         return request
 
     @property

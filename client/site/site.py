@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,6 +11,12 @@ from pathlib import Path
 from fedtag.client.text.weights import BUNDLED
 from fedtag.common.errors import ConfigError
 from fedtag.common.wire.names import CLIENT_NAME
+
+KEYS = frozenset(
+    {"data", "name", "workspace", "cache", "device", "roster", "models", "policy"}
+    | {"worker", "worker-idle", "worker-patience"}
+)
+"""What a node configuration may say; a misspelt policy would be no policy."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +106,15 @@ def site_from_node_config(node: Mapping[str, object], device: str) -> Site:
     device, roster, models, policy.
 
     Raises:
-        ConfigError: without data, or if data is not a folder.
+        ConfigError: without data, if data is not a folder, or with a key that means nothing.
     """
+    unknown = sorted(set(node) - KEYS)
+    if unknown:
+        close = difflib.get_close_matches(unknown[0], KEYS, 1)
+        hint = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(sorted(KEYS))}"
+        raise ConfigError(
+            f"the node configuration has {', '.join(map(repr, unknown))}, which is no key of it{hint}"
+        )
     if "data" not in node:
         raise ConfigError(
             "this SuperNode has no data: start it with --node-config \"data='/path/to/folder'\""

@@ -64,6 +64,11 @@ class AuditLog:
         """Whether there is a log."""
         return self.folder is not None
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether anything was ever written."""
+        return self.folder is not None and self.folder.is_dir()
+
     def append(self, event: str, **facts: Any) -> None:
         """Append one line, and wait until the disk has it.
 

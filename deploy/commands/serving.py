@@ -27,7 +27,7 @@ Plain = Annotated[
 ]
 
 
-@serve.command(cls=PlainCommand)
+@serve.command(cls=PlainCommand, rich_help_panel="Commands")
 def link(
     keys: Annotated[Path | None, typer.Option(help="Folder of ca.crt, server.crt, server.key.")] = Path(
         "/etc/fedtag"
@@ -59,7 +59,7 @@ def link(
     LinkService(fleet, Ports(port, watch), trusted, key, database, plain_executors).serve()
 
 
-@serve.command(cls=PlainCommand)
+@serve.command(cls=PlainCommand, rich_help_panel="Commands")
 def site(
     superlink: Annotated[str, typer.Option(metavar="HOST:PORT", help="Of the coordinator.")],
     config: Annotated[Path, typer.Option(help="The site's folders and name, TOML.")] = Path(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedtag.client.site.audit import site_log
 from fedtag.client.site.site import site_from_node_config
 from fedtag.client.worker.handover import ask
 from fedtag.common.errors import ConfigError
@@ -128,7 +129,10 @@ class SiteService:
         try:
             return tomllib.loads(self.node_file.read_text(encoding="utf-8"))
         except OSError as error:
-            raise ConfigError(f"{self.node_file} cannot be read: {error.strerror}") from error
+            raise ConfigError(
+                f'{self.node_file} cannot be read: {error.strerror}; it holds, as TOML, data = "/path/to/folder" '
+                "and, if they are others than usual, name, workspace, cache, device, roster, models and policy"
+            ) from error
         except ValueError as error:
             raise ConfigError(f"{self.node_file} is no TOML: {error}") from error
 
@@ -188,6 +192,8 @@ class SiteService:
             _serve(self, Page("site", site.name, self.ports.watch))
         finally:
             ask(site.workspace, "stop", STOP_SECONDS)
+            if site_log(site).has_lines:
+                site_log(site).seal()
 
 
 def _serve(service: LinkService | SiteService, page: Page) -> None:

@@ -99,6 +99,7 @@ def test_settings_as_they_were_given_would(
     assert {"app", "config.toml", "report.html"} <= set(found["of models"])
 
 
+@pytest.mark.usefixtures("own_log")
 @pytest.mark.parametrize("key", [*MODELS, "data.source", "out"])
 def test_a_coordinators_path_goes_to_no_institution(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -155,16 +155,6 @@ def test_a_release_is_remembered_over_a_resumption(train: Train) -> None:
     summary = directory.read_summary()
     assert summary is not None
     assert summary.versions["fedtag at site-0"] == "0.1.99"
-
-
-@pytest.fixture
-def own_log() -> Iterator[None]:
-    """The logger, to which a ServerApp gives a handler, is as before afterwards."""
-    logger = logging.getLogger("fedtag")
-    before = logger.handlers[:], logger.propagate, logger.level
-    yield
-    logger.handlers[:], logger.propagate = before[:2]
-    logger.setLevel(before[2])
 
 
 @pytest.fixture

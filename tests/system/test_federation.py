@@ -127,14 +127,14 @@ def replies(lines: list[str]) -> list[dict[str, dict[str, object]]]:
 
 
 def test_local_federation_echoes_fails_and_ends(toy: Path, home: Path) -> None:
-    nodes = [{"site": f'it\'s site "{i}" \\ = x', "data": str(toy)} for i in range(2)]
+    nodes = [{"device": f'it\'s site "{i}" \\ = x', "data": str(toy)} for i in range(2)]
     lines: list[str] = []
     with LocalFederation(toy, home, nodes, plain=True) as federation:
         outcome = federation.run({"nested.text": AWKWARD}, lines.append)
         assert outcome.succeeded, outcome
         assert outcome.status == "finished:completed"
         seen = replies(lines)
-        assert sorted(str(reply["node"]["site"]) for reply in seen) == [node["site"] for node in nodes]
+        assert sorted(str(reply["node"]["device"]) for reply in seen) == [node["device"] for node in nodes]
         assert {str(reply["run"]["nested.text"]) for reply in seen} == {AWKWARD}
         helpers = [int(str(reply["helper"])) for reply in seen]
         assert all(is_alive(pid) for pid in helpers)
@@ -152,9 +152,9 @@ def test_local_federation_echoes_fails_and_ends(toy: Path, home: Path) -> None:
 
 def test_encrypted_federation_knows_its_nodes(toy: Path, home: Path, tmp_path: Path) -> None:
     lines: list[str] = []
-    with LocalFederation(toy, home, [{"site": "a", "data": str(toy)}], tls=True, plain=True) as federation:
+    with LocalFederation(toy, home, [{"device": "a", "data": str(toy)}], tls=True, plain=True) as federation:
         assert federation.run({"nodes": 1}, lines.append).succeeded
-        assert [reply["node"]["site"] for reply in replies(lines)] == ["a"]
+        assert [reply["node"]["device"] for reply in replies(lines)] == ["a"]
         assert "insecure" not in (home / "logs" / "node-0.log").read_text()
         no_key = tmp_path / "no.pub"
         no_key.write_text("no key")
@@ -172,7 +172,7 @@ def test_interrupt_stops_the_run_and_a_killed_node_returns(toy: Path, home: Path
         if line == "READY":
             raise InterruptError
 
-    with LocalFederation(toy, home, [{"site": "a", "data": str(toy)}], plain=True) as federation:
+    with LocalFederation(toy, home, [{"device": "a", "data": str(toy)}], plain=True) as federation:
         with pytest.raises(DeploymentError, match="node 0 still runs: kill it"):
             federation.restart_node(0)
         federation.kill_node(0)
@@ -192,7 +192,7 @@ def test_program_that_dies_at_start_is_reported_with_its_log(toy: Path, home: Pa
             DeploymentError, match=r"superlink ended with code 1(.|\n)*superlink\.log(.|\n)*Fatal Python"
         ),
         LocalFederation(
-            toy, home, [{"site": "a", "data": str(toy)}], environment={"PYTHONHOME": "/nonexistent"}
+            toy, home, [{"device": "a", "data": str(toy)}], environment={"PYTHONHOME": "/nonexistent"}
         ),
     ):
         pytest.fail("the federation started")
@@ -201,7 +201,7 @@ def test_program_that_dies_at_start_is_reported_with_its_log(toy: Path, home: Pa
 def test_start_that_takes_too_long_leaves_nothing(toy: Path, home: Path) -> None:
     with (
         pytest.raises(DeploymentError, match=r"superlink did not answer within 0 s"),
-        LocalFederation(toy, home, [{"site": "a", "data": str(toy)}], start_seconds=0),
+        LocalFederation(toy, home, [{"device": "a", "data": str(toy)}], start_seconds=0),
     ):
         pytest.fail("the federation started")
     assert processes_of(home) == []

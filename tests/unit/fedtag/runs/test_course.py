@@ -107,6 +107,7 @@ class Showing(ServerMethod):
 SHOWING = Showing()
 
 
+@pytest.mark.usefixtures("own_log")
 def test_what_a_phase_does_not_allow_leaves_nothing_behind(
     config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
