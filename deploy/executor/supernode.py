@@ -40,7 +40,7 @@ from flwr.supernode.start_client_internal import (
 
 from fedtag.client.run.refusal import reason, signed
 from fedtag.common.errors import BundleError
-from fedtag.common.logs import Event, fields, start_log
+from fedtag.common.logs import Event, fields
 from fedtag.deploy.executor.beat import Beat, Pace, Pulse, Sign
 from fedtag.deploy.executor.bundle import check_bundle
 from fedtag.deploy.executor.flower import KNOWN, is_known
@@ -225,7 +225,6 @@ def main() -> None:
     own.add_argument("--beat", type=int, help="descriptor for signs of life")
     given, rest = own.parse_known_args()
     sys.argv = ["flower-supernode", *rest]
-    start_log()
     if not is_known():
         LOGGER.warning(
             "Flower is %s here, and %s is known: its own SuperNode is started, which waits up to 3 s for a message",

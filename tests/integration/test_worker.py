@@ -331,7 +331,7 @@ def test_a_log_in_json_quotes_no_data(site: AtSite, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("FEDTAG_LOG", "json")
     site(instruction())
     (Path(site.node["data"]) / "edges.csv").write_text("src,dst\n0,quokka marmalade\n")
-    told = {"node": site.node, "run": {**app_versions(), **site.run}, "header": instruction(step=2).header}
+    told = {"node": site.node, "run": {**app_versions(), **site.run}, "header": instruction("another").header}
     done = subprocess.run(
         [sys.executable, "-c", ONE_MESSAGE],
         cwd=REPOSITORY,
