@@ -113,8 +113,8 @@ def _removed(site: Site, wanted: Sequence[str], texts: dict[str, str], done: lis
         "rows": len(taken.rows),
         "edges": taken.edges,
         "packs": packs_of(site, gone),
-        "vectors": stored.count(only) + vectors.count(only),
-        "summaries": summaries.count(only),
+        "vectors": stored.store.count(only) + vectors.store.count(only),
+        "summaries": summaries.store.count(only),
         "states": sum(one.is_file() for path in _states(site) for one in (path, *path.rglob("*"))),
     }
     receipts = [
@@ -154,7 +154,7 @@ def _cleared(site: Site, nodes: Sequence[str], texts: Sequence[str]) -> None:
     """Remove nodes, and what was made of texts, from all but the folder of the data."""
     without_evidence_of(site, frozenset(nodes))
     for cache in caches(site):
-        cache.forget(texts)
+        cache.store.forget(texts)
     _without_states(site)
     Register(site).forget(nodes)
     (site.workspace / "worker" / "log").unlink(missing_ok=True)

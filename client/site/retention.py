@@ -82,7 +82,7 @@ def sweep(site: Site, retention: Retention, now: datetime | None = None, running
         shutil.rmtree(folder)
     for file in found.evidence:
         file.unlink(missing_ok=True)
-    entries = 0 if found.before is None else sum(cache.expire(found.before) for cache in caches(site))
+    entries = 0 if found.before is None else sum(cache.store.expire(found.before) for cache in caches(site))
     if found.states or found.evidence or entries:
         site_log(site).append("swept", states=len(found.states), evidence=len(found.evidence), caches=entries)
     return found

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from fedtag.client.text.chunks import CHUNKER_VERSION
-from fedtag.client.text.store import NONE, ContentStore, content_key, source_key
+from fedtag.client.text.store import NONE, ContentStore, content_key
 from fedtag.common.errors import RunError
 
 _HEADER = struct.Struct("<II")
@@ -42,7 +42,7 @@ class TextCache:
     """
 
     def __init__(self, path: Path) -> None:
-        self._store = ContentStore(path, "text")
+        self.store = ContentStore(path, "text")
         self.path = path
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, EncodedText]:
@@ -51,7 +51,7 @@ class TextCache:
         Raises:
             RunError: the file is damaged or belongs to something else.
         """
-        found = self._store.get_many(keys)
+        found = self.store.get_many(keys)
         return {key: self._unpacked(payload) for key, payload in found.items()}
 
     def put_many(
@@ -67,22 +67,10 @@ class TextCache:
             RunError: the file cannot be written, is damaged, or belongs to something else.
         """
         packed = {key: _packed(encoded) for key, encoded in entries.items()}
-        self._store.put_many(packed, {key: list(map(source_key, sources.get(key, ()))) for key in entries})
-
-    def forget(self, texts: Sequence[str]) -> int:
-        """Remove what was made from some texts, and what does not say; returns how many."""
-        return len(self._store.forget(list(map(source_key, texts))))
-
-    def count(self, texts: Sequence[str]) -> int:
-        """How many `forget` would remove."""
-        return self._store.count(list(map(source_key, texts)))
-
-    def expire(self, day: int) -> int:
-        """As of ContentStore."""
-        return self._store.expire(day)
+        self.store.put_many(packed, sources)
 
     def __len__(self) -> int:
-        return len(self._store)
+        return len(self.store)
 
     def _unpacked(self, payload: bytes) -> EncodedText:
         chunks, dimension = _HEADER.unpack_from(payload) if len(payload) >= _HEADER.size else (0, 0)

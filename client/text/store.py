@@ -78,15 +78,13 @@ class ContentStore:
                     found[key] = payload
         return found
 
-    def put_many(
-        self, entries: Mapping[bytes, bytes], sources: Mapping[bytes, Sequence[bytes]] = NONE
-    ) -> None:
+    def put_many(self, entries: Mapping[bytes, bytes], sources: Mapping[bytes, Sequence[str]] = NONE) -> None:
         """Writes all entries in one transaction; keys that exist already stay as they are.
 
         Args:
             entries: by key.
-            sources: of each key, digests of the texts that its entry was made from, by which it can be forgotten; an
-                entry without any goes with whatever is forgotten.
+            sources: of each key, the texts that its entry was made from, of which digests are kept, by which it can be
+                forgotten; an entry without any goes with whatever is forgotten.
 
         Raises:
             RunError: the file cannot be written, is damaged, or belongs to something else.
@@ -98,45 +96,44 @@ class ContentStore:
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?)", rows)
             today = int(time.time() // DAY_SECONDS)
-            origins = [(source, key, today) for key in entries for source in sources.get(key, ())]
+            origins = [(source_key(text), key, today) for key in entries for text in sources.get(key, ())]
             connection.executemany("INSERT OR IGNORE INTO origins VALUES (?, ?, ?)", origins)
             connection.execute("COMMIT")
 
-    def forget(self, sources: Sequence[bytes]) -> dict[bytes, bytes]:
+    def forget(self, texts: Sequence[str]) -> int:
         """Remove what was made from some texts, and what does not say what it was made from; overwritten on disk.
 
         Args:
-            sources: digests of the texts, as they were given when entries were put.
+            texts: as they were given when entries were put.
 
         Returns:
-            What was removed.
+            How many entries were removed.
         """
-        return self._removed(_made_from(sources), sources)
+        return self._remove(_made_from(texts), list(map(source_key, texts)))
 
-    def count(self, sources: Sequence[bytes]) -> int:
+    def count(self, texts: Sequence[str]) -> int:
         """How many entries `forget` would remove."""
         if not self.path.exists():
             return 0
         with self._open() as connection:
-            query = f"SELECT count(*) FROM entries {_where(_made_from(sources))}"
-            return int(connection.execute(query, sources).fetchone()[0])
+            query = f"SELECT count(*) FROM entries {_where(_made_from(texts))}"
+            return int(connection.execute(query, list(map(source_key, texts))).fetchone()[0])
 
     def expire(self, day: int) -> int:
         """Remove what was put before a day, counted from 1970, and what does not say when; returns how many."""
-        return len(self._removed("SELECT key FROM origins WHERE day < ?", (day,)))
+        return self._remove("SELECT key FROM origins WHERE day < ?", (day,))
 
-    def _removed(self, chosen: str, values: Sequence[object]) -> dict[bytes, bytes]:
+    def _remove(self, chosen: str, values: Sequence[object]) -> int:
         if not self.path.exists():
-            return {}
+            return 0
         with self._open() as connection:
             connection.execute("PRAGMA secure_delete = ON")
             connection.execute("BEGIN IMMEDIATE")
-            query = f"SELECT key, payload FROM entries {_where(chosen)}"
-            found = dict(connection.execute(query, values).fetchall())
-            connection.executemany("DELETE FROM entries WHERE key = ?", [(key,) for key in found])
-            connection.executemany("DELETE FROM origins WHERE key = ?", [(key,) for key in found])
+            found = connection.execute(f"SELECT key FROM entries {_where(chosen)}", values).fetchall()
+            connection.executemany("DELETE FROM entries WHERE key = ?", found)
+            connection.executemany("DELETE FROM origins WHERE key = ?", found)
             connection.execute("COMMIT")
-        return found
+        return len(found)
 
     def __len__(self) -> int:
         if not self.path.exists():
@@ -198,8 +195,8 @@ class ContentStore:
         return RunError(f"the {self.kind} cache {self.path} {why}: delete it, and it is made anew")
 
 
-def _made_from(sources: Sequence[bytes]) -> str:
-    marks = ",".join("?" * len(sources))
+def _made_from(texts: Sequence[str]) -> str:
+    marks = ",".join("?" * len(texts))
     return f"SELECT key FROM origins WHERE source IN ({marks})"
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from fedtag.client.text.chunks import sentence_spans
 from fedtag.client.text.encoder import Progress
 from fedtag.client.text.language_model import Answer, LanguageModel, Prompt
-from fedtag.client.text.store import NONE, ContentStore, content_key, source_key
+from fedtag.client.text.store import NONE, ContentStore, content_key
 from fedtag.common.errors import RunError
 from fedtag.common.numerics.ragged import Ragged
 
@@ -70,7 +70,7 @@ class SummaryCache:
     """Summaries under the hash of all that they depend on, in an SQLite file; see ContentStore."""
 
     def __init__(self, path: Path) -> None:
-        self._store = ContentStore(path, "summary")
+        self.store = ContentStore(path, "summary")
         self.path = path
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Summary]:
@@ -79,29 +79,17 @@ class SummaryCache:
         Raises:
             RunError: the file is damaged or belongs to something else.
         """
-        return {key: self._unpacked(payload) for key, payload in self._store.get_many(keys).items()}
+        return {key: self._unpacked(payload) for key, payload in self.store.get_many(keys).items()}
 
     def put_many(
         self, summaries: dict[bytes, Summary], sources: Mapping[bytes, Sequence[str]] = NONE
     ) -> None:
         """Writes all in one transaction, each with the texts that it was made from."""
         packed = {key: _packed(summary) for key, summary in summaries.items()}
-        self._store.put_many(packed, {key: list(map(source_key, sources.get(key, ()))) for key in summaries})
-
-    def forget(self, texts: Sequence[str]) -> int:
-        """Remove what was made from some texts, and what does not say; returns how many."""
-        return len(self._store.forget(list(map(source_key, texts))))
-
-    def count(self, texts: Sequence[str]) -> int:
-        """How many `forget` would remove."""
-        return self._store.count(list(map(source_key, texts)))
-
-    def expire(self, day: int) -> int:
-        """As of ContentStore."""
-        return self._store.expire(day)
+        self.store.put_many(packed, sources)
 
     def __len__(self) -> int:
-        return len(self._store)
+        return len(self.store)
 
     def _unpacked(self, payload: bytes) -> Summary:
         try:

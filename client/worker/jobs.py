@@ -137,8 +137,7 @@ class Jobs:
             job = self._queue.pop(0)
             # Whoever has begun something else needs no answer a second time.
             if job.kept is None:
-                for key in [key for key, one in self._all.items() if one.delivered]:
-                    del self._all[key]
+                self._drop(lambda one: one.delivered)
             job.began, self._present = time.monotonic(), job
             return job
 
@@ -157,8 +156,7 @@ class Jobs:
         with self._changed:
             job.delivered = True
             if job.answer is not None and job.answer.kind == "error":
-                for key in [key for key, one in self._all.items() if one is job]:
-                    del self._all[key]
+                self._drop(lambda one: one is job)
             self._touch()
 
     @property
@@ -170,8 +168,7 @@ class Jobs:
     def forget(self) -> None:
         """Drop the answers that are kept."""
         with self._changed:
-            for key in [key for key, one in self._all.items() if one.answer is not None]:
-                del self._all[key]
+            self._drop(lambda one: one.answer is not None)
 
     def end(self) -> None:
         """Nothing more will be done; whoever waits is told."""
@@ -187,19 +184,25 @@ class Jobs:
 
     def _given_up(self, later: Job) -> None:
         """Drop what nobody waits for any more now that a later step of the same run is asked for."""
-        asked = later.asked
-        for job in list(self._queue):
-            if asked and job.asked and job.asked.run == asked.run and job.asked.step < asked.step:
-                if job.kept is not None:
-                    continue
-                self._queue.remove(job)
-                job.answer = Frame("error", {"text": SUPERSEDED, "reason": SUPERSEDED})
-                for key in [key for key, one in self._all.items() if one is job]:
-                    del self._all[key]
+        given_up = [job for job in self._queue if job.kept is None and _earlier(job.asked, later.asked)]
+        for job in given_up:
+            self._queue.remove(job)
+            job.answer = Frame("error", {"text": SUPERSEDED, "reason": SUPERSEDED})
+        self._drop(lambda one: one in given_up)
+
+    def _drop(self, unwanted: Callable[[Job], bool]) -> None:
+        """Keep some jobs no longer, which stay with whoever waits for them."""
+        for key in [key for key, one in self._all.items() if unwanted(one)]:
+            del self._all[key]
 
     def _touch(self) -> None:
         self._quiet_since = time.monotonic()
         self._changed.notify_all()
+
+
+def _earlier(one: Collect | None, other: Collect | None) -> bool:
+    """Whether one instruction is of an earlier step of the same run as another."""
+    return one is not None and other is not None and one.run == other.run and one.step < other.step
 
 
 def _stale(job: Job) -> bool:

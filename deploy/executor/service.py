@@ -31,7 +31,7 @@ from fedtag.deploy.executor.side import Side
 LOGGER = logging.getLogger("fedtag")
 SHORTEST, LONGEST = 0.02, 1.0
 GRACE_SECONDS = 8.0
-"""Until what is in work when the executor is to end is handed back; services allow 15 s."""
+"""Until what is in work when the executor is to end is handed back; services allow 30 s."""
 ATTEMPTS = 20
 
 
@@ -136,7 +136,6 @@ class Executor:
 
     def _wait_for(self, error: Exception) -> None:
         """Say once that tasks cannot be had, and why."""
-        self._pace.worked()
         lacking = f"{type(error).__name__}: {error}".splitlines()[0]
         if lacking != self._lacking:
             LOGGER.warning(

@@ -122,11 +122,11 @@ class Watched:
         patience = START_SECONDS if self.sign.state == "starting" else SILENCE_SECONDS
         return time.monotonic() - max(self.heard, self.started) > patience
 
-    def end(self, number: signal.Signals) -> None:
-        """Send a signal to all that is left of the program and of those before it."""
+    def kill(self) -> None:
+        """End all that is left of the program and of those before it."""
         for group in self.groups:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(group, number)
+                os.killpg(group, signal.SIGKILL)
 
     def forget_empty_groups(self) -> None:
         """Numbers of groups without a process may come to mean others."""
@@ -237,7 +237,7 @@ class Supervisor:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     one.process.wait(END_SECONDS)
         for one in self.watched:
-            one.end(signal.SIGKILL)
+            one.kill()
             if one.process is not None:
                 one.process.wait()
 

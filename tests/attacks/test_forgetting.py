@@ -286,7 +286,7 @@ def test_a_folder_that_cannot_be_written_loses_nothing(
     site = marked.sites[0]
     before = places(site, NODE)
 
-    def refused(*arguments: object) -> None:
+    def refused(*arguments: object, **named: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("fedtag.client.forgetting.folder.write_whole", refused)
