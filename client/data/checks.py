@@ -42,7 +42,7 @@ def identifiers(table: Table, name: str, problems: Problems) -> pa.Array:
         if not table.typed and len(column) and pc.all(pc.match_substring_regex(column, WHOLE_NUMBER)).as_py():
             column = column.cast(pa.int64())
     elif not pa.types.is_int64(column.type):
-        problems.add(f"{table.file}: {name} has the type {column.type}; use whole numbers or strings.")
+        problems.add(table.file, f"{name} has the type {column.type}", "use whole numbers or strings")
         column = column.cast(pa.large_string(), safe=False) if _castable(column) else _blank(column)
         return column
     problems.add_rows(
@@ -156,8 +156,8 @@ def _coded(
     encoded = column.dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
-    written = [_written(value) for value in encoded.dictionary.to_pylist()]
-    codes = [default if value == "" and code("") is None else code(value) for value in written]
+    texts = [written(value) for value in encoded.dictionary.to_pylist()]
+    codes = [default if value == "" and code("") is None else code(value) for value in texts]
     bad_codes = np.array([value is None for value in codes] + [False])
     table_of_codes = np.array([default if value is None else value for value in codes] + [default], np.int64)
     indices = pc.fill_null(encoded.indices, len(codes)).to_numpy(zero_copy_only=False)
@@ -168,7 +168,7 @@ def _coded(
     return table_of_codes[indices]
 
 
-def _written(value: object) -> str:
+def written(value: object) -> str:
     """A value as a string: whole floats (a column with gaps) without their fraction, NaN as empty."""
     if isinstance(value, float):
         if value != value:

@@ -35,32 +35,34 @@ def read_metadata(path: Path, problems: Problems, agreed: Sequence[str] | None =
         text = path.read_bytes().decode("utf-8-sig")
         content = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        problems.add(f"{path.name}: cannot be parsed ({shown(str(error))}); correct the file, in UTF-8.")
+        problems.add(path.name, f"cannot be parsed ({shown(str(error))})", "correct the file, in UTF-8")
         return None
     if not isinstance(content, dict):
-        problems.add(f"{path.name}: must be an object with the keys name and classes.")
+        problems.add(path.name, "is no object", "write one with the keys name and classes")
         return None
     name = content.get("name")
     if not isinstance(name, str) or not name.strip():
-        problems.add(f"{path.name}: name is {shown(name)}; give the institution's name as a string.")
+        problems.add(path.name, f"name is {shown(name)}", "give the institution's name as a string")
         name = path.parent.name
     directed = content.get("directed", False)
     if not isinstance(directed, bool):
-        problems.add(f"{path.name}: directed is {shown(directed)}; write true or false.")
+        problems.add(path.name, f"directed is {shown(directed)}", "write true or false")
         directed = False
     classes = content.get("classes")
     if classes is None and agreed is not None:
         classes = list(agreed)
-    if not _are_names(classes):
+    if not are_names(classes):
         problems.add(
-            f"{path.name}: classes is {shown(classes)}; list the federation's class names in the agreed order, "
-            "as distinct non-empty strings."
+            path.name,
+            f"classes is {shown(classes)}",
+            "list the federation's class names in the agreed order, as distinct non-empty strings",
         )
         return None
     if agreed is not None and tuple(classes) != tuple(agreed):
         problems.add(
-            f"{path.name}: classes is {shown(classes)}, but the model's classes are {', '.join(agreed)}; "
-            "use a model of this federation, or leave classes out if the nodes have no labels."
+            path.name,
+            f"classes is {shown(classes)}, but the model's classes are {', '.join(agreed)}",
+            "use a model of this federation, or leave classes out if the nodes have no labels",
         )
         return None
     return Metadata(name, tuple(classes), directed)
@@ -81,7 +83,7 @@ def is_directed(folder: Path) -> bool:
     return meta is not None and meta.directed
 
 
-def _are_names(values: object) -> TypeGuard[list[str]]:
+def are_names(values: object) -> TypeGuard[list[str]]:
     """Whether it is a list of distinct strings that are not blank."""
     if not isinstance(values, list) or not values:
         return False

@@ -1,8 +1,9 @@
-"""The list of everything that is wrong with a folder, gathered before anything is raised."""
+"""The list of everything that is wrong with a graph, gathered before anything is raised."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from fedtag.common.errors import DataError
 
@@ -16,45 +17,73 @@ def shown(value: object) -> str:
     return text if len(text) <= VALUE_LENGTH else text[: VALUE_LENGTH - 1] + "…"
 
 
+@dataclass(frozen=True)
+class Problem:
+    """One kind of fault.
+
+    Args:
+        where: name of the file or table.
+        what: the rule that is broken.
+        remedy: what to do about it.
+        rows: record numbers where it occurs, the first record after a header being 1; empty where it is in no row.
+        values: the first offending values, as they are shown; empty where they say nothing.
+    """
+
+    where: str
+    what: str
+    remedy: str
+    rows: tuple[int, ...] = ()
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return f"{self.where}: {self.what}; {self.remedy}."
+        listed = [str(row) for row in self.rows[:ROWS_SHOWN]]
+        if self.values:
+            listed = [f"{row} ({value})" for row, value in zip(listed, self.values, strict=False)]
+        more = len(self.rows) - len(listed)
+        rows = f"row{'s' if len(self.rows) > 1 else ''} {', '.join(listed)}" + (
+            f" and {more} more" if more else ""
+        )
+        return f"{self.where}: {self.what} in {rows}; {self.remedy}."
+
+
 class Problems:
-    """Collects sentences; one per kind of fault, with the first rows where it occurs."""
+    """Collects what is wrong; one entry per kind of fault, with the rows where it occurs."""
 
     def __init__(self) -> None:
-        self.sentences: list[str] = []
+        self.found: list[Problem] = []
 
-    def add(self, sentence: str) -> None:
-        """Adds one finished sentence."""
-        self.sentences.append(sentence)
+    def add(self, where: str, what: str, remedy: str) -> None:
+        """Adds a fault that is in no row."""
+        self.found.append(Problem(where, what, remedy))
 
     def add_rows(
         self,
-        file: str,
+        where: str,
         what: str,
         rows: Iterable[int],
         remedy: str,
         values: Sequence[object] | None = None,
     ) -> None:
-        """Adds one sentence for all rows that share a fault; does nothing where there are none.
+        """Adds one entry for all rows that share a fault; does nothing where there are none.
 
         Args:
-            file: name of the file.
-            what: the rule that is broken.
+            where, what, remedy: as of `Problem`.
             rows: record numbers, the first record after a header being 1.
-            remedy: what to do about it.
             values: the offending value of each row.
         """
-        numbers = [int(row) for row in rows]
-        if not numbers:
-            return
-        listed = [str(number) for number in numbers[:ROWS_SHOWN]]
-        if values is not None:
-            listed = [f"{number} ({shown(value)})" for number, value in zip(listed, values, strict=False)]
-        more = len(numbers) - len(listed)
-        where = f"row{'s' if len(numbers) > 1 else ''} {', '.join(listed)}"
-        where += f" and {more} more" if more else ""
-        self.add(f"{file}: {what} in {where}; {remedy}.")
+        numbers = tuple(int(row) for row in rows)
+        if numbers:
+            named = tuple(shown(value) for value in (values or ())[:ROWS_SHOWN])
+            self.found.append(Problem(where, what, remedy, numbers, named))
+
+    @property
+    def sentences(self) -> list[str]:
+        """Each of them in words."""
+        return [str(problem) for problem in self.found]
 
     def raise_any(self) -> None:
         """Raises one `DataError` with every sentence, if there is any."""
-        if self.sentences:
+        if self.found:
             raise DataError(self.sentences)

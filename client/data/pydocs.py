@@ -16,6 +16,8 @@ from fedtag.client.data.splitting import resplit
 from fedtag.client.data.text_graph import NONE, TextGraph, canonical_edges
 from fedtag.common.errors import DataError
 
+PYDOCS = "pydocs"
+"""How the graph is called where data are named."""
 TITLES = {"scipy": "SciPy", "numpy": "NumPy", "sklearn": "scikit-learn", "networkx": "NetworkX"}
 # Tests, build tools and vendored copies of other packages.
 NOT_PUBLIC = {"tests", "testing", "conftest", "setup", "distutils", "externals"}

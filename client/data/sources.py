@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fedtag.client.data.folder import read_folder
-from fedtag.client.data.pydocs import read_pydocs
+from fedtag.client.data.pydocs import PYDOCS, read_pydocs
 from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph, canonical_edges
 from fedtag.common.errors import DataError
 
@@ -32,7 +32,7 @@ def load_source(spec: str, cache: str | Path | None = None) -> TextGraph:
     Raises:
         DataError: if it is none of these, or breaks the contract.
     """
-    if spec == "pydocs" or spec.startswith("pydocs:"):
+    if spec.partition(":")[0] == PYDOCS:
         packages = [name.strip() for name in spec.partition(":")[2].split(",") if name.strip()]
         return read_pydocs(packages or ["scipy"]).graph
     path = Path(spec)

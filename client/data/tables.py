@@ -57,7 +57,7 @@ class Table:
         if absent:
             found = ", ".join(self.columns) or "no columns"
             problems.add(
-                f"{self.file}: column {', '.join(absent)} is missing (found: {shown(found)}); add it."
+                self.file, f"column {', '.join(absent)} is missing (found: {shown(found)})", "add it"
             )
         return bool(absent)
 
@@ -74,11 +74,11 @@ def read_table(path: Path, known: Sequence[str], problems: Problems) -> Table | 
     try:
         table = reader(path, problems)
     except OSError as error:
-        problems.add(f"{path.name}: cannot be read ({error}); check that the file is whole and readable.")
+        problems.add(path.name, f"cannot be read ({error})", "check that the file is whole and readable")
         return None
     if table is None:
         return None
-    columns = {name: _normalised(column) for name, column in table.columns.items()}
+    columns = {name: normalised(column) for name, column in table.columns.items()}
     for name, column in columns.items():
         if pa.types.is_large_binary(column.type):
             columns[name] = _decoded(column, name, table, problems if name in known else None)
@@ -90,7 +90,7 @@ def _read_parquet(path: Path, problems: Problems) -> Table | None:
         with parquet.ParquetFile(path) as file:
             content = file.read()
     except pa.ArrowException as error:
-        problems.add(f"{path.name}: is not a readable Parquet file ({shown(str(error))}); write it again.")
+        problems.add(path.name, f"is not a readable Parquet file ({shown(str(error))})", "write it again")
         return None
     if _repeats(path.name, content.column_names, problems):
         return None
@@ -104,10 +104,10 @@ def _read_csv(path: Path, problems: Problems) -> Table | None:
     try:
         header = next(csv.reader([first_line.decode()]), [])
     except (UnicodeDecodeError, csv.Error):
-        problems.add(f"{path.name}: the header is not CSV in UTF-8; save the file so.")
+        problems.add(path.name, "the header is not CSV in UTF-8", "save the file so")
         return None
     if not header:
-        problems.add(f"{path.name}: the file is empty; write a header line with the column names.")
+        problems.add(path.name, "the file is empty", "write a header line with the column names")
         return None
     if _repeats(path.name, header, problems):
         return None
@@ -134,7 +134,7 @@ def _read_csv(path: Path, problems: Problems) -> Table | None:
         )
     except pa.ArrowException as error:
         problems.add(
-            f"{path.name}: is not readable as CSV ({shown(str(error))}); quote fields as RFC 4180 says."
+            path.name, f"is not readable as CSV ({shown(str(error))})", "quote fields as RFC 4180 says"
         )
         return None
     columns = {name: parsed.column(name).combine_chunks() for name in header}
@@ -205,11 +205,12 @@ def _json_column(values: list[Any]) -> pa.Array:
 def _repeats(file: str, names: Sequence[str], problems: Problems) -> bool:
     repeated = sorted({name for name in names if list(names).count(name) > 1})
     if repeated:
-        problems.add(f"{file}: column {', '.join(repeated)} appears more than once; keep one.")
+        problems.add(file, f"column {', '.join(repeated)} appears more than once", "keep one")
     return bool(repeated)
 
 
-def _normalised(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def normalised(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as one array of int64, float64 or, where it is text, bytes; of any other type as it is."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type

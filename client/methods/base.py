@@ -23,6 +23,7 @@ from fedtag.client.train.statistics import client_statistics, validation_accurac
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, ProtocolError
 from fedtag.common.models.assembly import initial_backbone
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import (
     Parameters,
     difference,
@@ -47,6 +48,13 @@ LOCAL = "local"
 
 Handler = Callable[[SiteData, RunContext[Any]], Content]
 Logits = Float[Tensor, "nodes classes"]
+
+
+def hidden_of(model: object, data: SiteData) -> Tensor | None:
+    """What a model makes of every node before it says a class; None for one that is no classifier of nodes."""
+    if not isinstance(model, NodeClassifier):
+        return None
+    return model.hidden_and_logits(data.graph.x, data.adjacency)[0]
 
 
 class ClientMethod(Generic[S]):
@@ -230,7 +238,8 @@ class ClientMethod(Generic[S]):
         """By the way of scoring that validation chose."""
         model = load_released(self.model(data, context).to(data.device), released)
         with torch.no_grad():
-            return Prediction(self.logits(model, data, context)[released.path])
+            logits = self.logits(model, data, context)[released.path]
+            return Prediction(logits, hidden=hidden_of(model, data))
 
     def check(self, data: SiteData, config: RunConfig) -> None:
         """All data will do."""

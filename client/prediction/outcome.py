@@ -41,11 +41,13 @@ class Prediction:
         packs: one a node, None where no evidence was asked for or the method has none. Their predictions are
             those of the path that selects texts, which need not be the way of scoring.
         path: the way of scoring that predicted; None: the model's.
+        hidden: what the model makes of every node before it says a class; None where the method has no such thing.
     """
 
     logits: Float[Tensor, "nodes classes"]
     packs: tuple[EvidencePack, ...] | None = None
     path: str | None = None
+    hidden: Float[Tensor, "nodes hidden"] | None = None
 
     @property
     def classes(self) -> Int[Tensor, " nodes"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from fedtag.client.data.partition import partition
 from fedtag.client.data.sites import check_agreement, pooled, prepare_sites
 from fedtag.client.data.sources import load_source
 from fedtag.client.data.splitting import resplit
+from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data
@@ -39,12 +40,19 @@ def cache_folder() -> Path:
     return Path(os.environ.get("FEDTAG_CACHE") or Path.home() / ".cache" / "fedtag")
 
 
-def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
+def simulate_sites(
+    config: RunConfig, destination: Path, graphs: Sequence[TextGraph] = ()
+) -> tuple[Site, ...]:
     """The sites of a simulation, written under `destination` if they are not there yet.
 
     One source is split and then partitioned. Several sources, separated by semicolons, are one client each;
     with one client they are pooled, cross edges included. With privacy.roster every site has keys, and
     roster.toml beside the sites holds those of all.
+
+    Args:
+        config: of the run.
+        destination: folder of the sites.
+        graphs: what data.source names, where it is in memory.
 
     Raises:
         DataError: if a source breaks the contract or cannot be divided so.
@@ -53,7 +61,7 @@ def simulate_sites(config: RunConfig, destination: Path) -> tuple[Site, ...]:
     destination.mkdir(parents=True, exist_ok=True)
     with FileLock(destination / ".lock"):
         if not (destination / COMPLETE).is_file():
-            names = [folder.name for folder in _write(config, destination)]
+            names = [folder.name for folder in _write(config, destination, graphs)]
             (destination / COMPLETE).write_text("\n".join(names), encoding="utf-8")
     names = (destination / COMPLETE).read_text(encoding="utf-8").split("\n")
     missing = [name for name in names if not (destination / name / "meta.json").is_file()]
@@ -137,11 +145,11 @@ def _with_roster(sites: tuple[Site, ...], destination: Path) -> tuple[Site, ...]
     return tuple(replace(site, roster=roster) for site in sites)
 
 
-def _write(config: RunConfig, destination: Path) -> tuple[Path, ...]:
+def _write(config: RunConfig, destination: Path, graphs: Sequence[TextGraph]) -> tuple[Path, ...]:
     sources = [source.strip() for source in config.data.source.split(SEPARATOR) if source.strip()]
     if not sources:
         raise ConfigError("data.source is empty: name a folder, a .npz graph, a public set, or pydocs")
-    graphs = [load_source(source) for source in sources]
+    graphs = graphs or [load_source(source) for source in sources]
     fractions = parse_split(config.data.split)
     if len(graphs) > 1 and config.clients > 1:
         if config.clients != len(graphs):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedtag.common.settings.registry import Registry, Spec
+from fedtag.common.settings.registry import Reference, Registry, Spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,7 +12,7 @@ class CondenserSpec(Spec):
     """A condenser.
 
     Args:
-        condensed: import string of the function that condenses a graph, a `fedtag.client.condense.condenser.Condenser`;
+        condensed: reference to the function that condenses a graph, a `fedtag.client.condense.condenser.Condenser`;
             for one that works anew in every round, of the function that gives the examples of a round, a
             `fedtag.client.condense.examples.RoundExamples`.
         copies: its condensed nodes are real ones.
@@ -20,13 +20,13 @@ class CondenserSpec(Spec):
         validates: labels of validation nodes decide when it ends.
     """
 
-    condensed: str
+    condensed: Reference
     copies: bool = False
     every_round: bool = False
     validates: bool = False
 
     @property
-    def imports(self) -> tuple[str, ...]:
+    def references(self) -> tuple[Reference, ...]:
         return (self.condensed,)
 
 

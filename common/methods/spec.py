@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from fedtag.common.methods.base import BASE_RECORDS
 from fedtag.common.methods.records import Record, record_faults
-from fedtag.common.settings.registry import Registry, Spec
+from fedtag.common.settings.registry import Reference, Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
 
 Condition = Callable[[RunSettings], bool]
@@ -86,11 +86,11 @@ class MethodSpec(Spec):
         released_with: dotted shared settings that decide, beside its own table, the model and the texts, what a
             released model predicts.
         keeps: whether a site predicts with something that it keeps to itself from the run, in its workspace.
-        client, server: import strings of the two sides, a `ClientMethod` and a `ServerMethod`.
-        report: import string of what makes its sections of the report, a `Sections`; empty without any.
-        artefact: import string of how what it releases beside a model is written and read, an `Artefact`; empty where
+        client, server: references to the two sides, a `ClientMethod` and a `ServerMethod`.
+        report: reference to what makes its sections of the report, a `Sections`; empty without any.
+        artefact: reference to how what it releases beside a model is written and read, an `Artefact`; empty where
             it releases a model alone, or nothing.
-        evidence: import string of what can be asked of the evidence that its clients keep; empty without any.
+        evidence: reference to what can be asked of the evidence that its clients keep; empty without any.
     """
 
     traits: Traits = Traits()
@@ -102,16 +102,15 @@ class MethodSpec(Spec):
     noises: Callable[[Mapping[str, Any]], str] = lambda settings: ""
     released_with: tuple[str, ...] = ()
     keeps: Condition = never
-    client: str
-    server: str
-    report: str = ""
-    artefact: str = ""
-    evidence: str = ""
+    client: Reference
+    server: Reference
+    report: Reference = ""
+    artefact: Reference = ""
+    evidence: Reference = ""
 
     @property
-    def imports(self) -> tuple[str, ...]:
-        named = (self.client, self.server, self.report, self.artefact, self.evidence)
-        return tuple(filter(None, named))
+    def references(self) -> tuple[Reference, ...]:
+        return (self.client, self.server, self.report, self.artefact, self.evidence)
 
     def faults(self) -> Iterator[str]:
         yield from super().faults()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedtag.common.settings.registry import Registry, Spec
+from fedtag.common.settings.registry import Reference, Registry, Spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,7 +12,7 @@ class BackboneSpec(Spec):
     """A backbone.
 
     Args:
-        build: import string of a function (inputs, hidden, classes, model, table, skip) that returns a
+        build: reference to a function (inputs, hidden, classes, model, table, skip) that returns a
             `NodeClassifier`; `model` has the shared settings, `table` those of `settings`, and `skip` asks for a
             linear map of the input that joins the logits.
         reads_neighbours: whether links matter.
@@ -21,14 +21,14 @@ class BackboneSpec(Spec):
         representation: what `hidden_and_logits` gives as the representation of a node.
     """
 
-    build: str
+    build: Reference
     reads_neighbours: bool = True
     reads_weights: bool = True
     sampled: bool = True
     representation: str = "input of the last layer"
 
     @property
-    def imports(self) -> tuple[str, ...]:
+    def references(self) -> tuple[Reference, ...]:
         return (self.build,)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fedtag.common.methods.base import BASE_RECORDS
 from fedtag.common.methods.records import Record, by_name, record_faults
 from fedtag.common.methods.spec import METHODS, Condition, Exclusion, MethodSpec, never
-from fedtag.common.settings.registry import Registry, Spec
+from fedtag.common.settings.registry import Reference, Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
 
 
@@ -22,9 +22,9 @@ class PartSpec(Spec):
         switch: a setting of the part whose value `off` leaves the part out, and any other switches it on, so that it
             need not be named in `parts`; empty where only the name does.
         released_with, keeps: as of a method.
-        client, server: import strings of functions that take a method's side and the settings of the run, and return
+        client, server: references to functions that take a method's side and the settings of the run, and return
             what stands around it, with the same interface; no server where that side has nothing to do.
-        report: import string of what makes its sections of the report, a `Sections`; empty without any.
+        report: reference to what makes its sections of the report, a `Sections`; empty without any.
     """
 
     records: tuple[Record, ...] = ()
@@ -32,13 +32,13 @@ class PartSpec(Spec):
     switch: str = ""
     released_with: tuple[str, ...] = ()
     keeps: Condition = never
-    client: str
-    server: str = ""
-    report: str = ""
+    client: Reference
+    server: Reference = ""
+    report: Reference = ""
 
     @property
-    def imports(self) -> tuple[str, ...]:
-        return tuple(filter(None, (self.client, self.server, self.report)))
+    def references(self) -> tuple[Reference, ...]:
+        return (self.client, self.server, self.report)
 
     def faults(self) -> Iterator[str]:
         yield from super().faults()

@@ -27,6 +27,8 @@ FEDTAG = "fedtag"
 """The package of what is built in."""
 HERE = "this process"
 """The package of a specification that was handed over as an object."""
+Reference = Any
+"""An import string; or what it would name, in a specification that is handed over as an object."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +52,14 @@ class Spec:
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def references(self) -> tuple[Reference, ...]:
+        """What computes for it."""
+        return ()
+
+    @property
     def imports(self) -> tuple[str, ...]:
         """The import strings in it that are not empty."""
-        return ()
+        return tuple(one for one in self.references if isinstance(one, str) and one)
 
     def faults(self) -> Iterator[str]:
         """What is wrong with it by itself, each as the end of a sentence that begins with its kind and name."""
@@ -119,12 +126,14 @@ class Registry(Generic[S]):
         return self._loaded[name]
 
     def add(self, spec: S) -> None:
-        """Take a specification as an object; it lives as long as this process.
+        """Take a specification as an object, in place of one of its name that was taken before.
+
+        It lives as long as this process.
 
         Raises:
-            ConfigError: its name is taken, or it is for another interface.
+            ConfigError: a package brings something of its name, or it is for another interface.
         """
-        if self._added.get(spec.name, spec) is not spec or spec.name in self._entries:
+        if spec.name in self._entries:
             package = self.origin(spec.name).package
             raise ConfigError(
                 f"{self.what} '{spec.name}' is there already, from {package}: choose another name"
@@ -138,12 +147,14 @@ class Registry(Generic[S]):
             return Origin(HERE)
         return _origin(self._entries[name][0])
 
-    def resolved(self, spec: S, reference: str) -> Any:
-        """What a specification names by an import string.
+    def resolved(self, spec: S, reference: Reference) -> Any:
+        """What a specification names by an import string, or holds.
 
         Raises:
             ConfigError: it cannot be imported; the error says whose it is.
         """
+        if not isinstance(reference, str):
+            return reference
         package = self.origin(spec.name).package
         return resolved(reference, "" if package == HERE else package)
 

@@ -32,6 +32,8 @@ STUDY = "study.toml"
 MARK = "# Written by fedtag compare, which overwrites it."
 TABLES = ("comparison.md", "comparison.csv")
 PAGE = "comparison.html"
+DATA = "data"
+"""Folder of the graphs that were in memory alone."""
 
 
 def comparison_of(matrix: Matrix) -> Comparison:
@@ -90,7 +92,7 @@ def check_home(home: Path) -> None:
         return
     if not home.is_dir():
         raise RunError(f"{home} is a file; choose another --out")
-    there = {entry.name for entry in home.iterdir()} - {LOCK}
+    there = {entry.name for entry in home.iterdir()} - {LOCK, DATA}
     if there and STUDY not in there:
         raise RunError(f"{home} is not empty and holds no comparison; choose another --out")
     if there and not is_marked(home / STUDY):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedtag.client.data.folder import Repairs, read_folder
+from fedtag.client.data.assembly import Repairs
+from fedtag.client.data.folder import read_folder
 from fedtag.client.data.text_graph import SPLIT_NAMES, TextGraph
 
 SPLITS = (*SPLIT_NAMES[1:], SPLIT_NAMES[0])

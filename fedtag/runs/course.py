@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from fedtag.client.data.text_graph import TextGraph
 from fedtag.common.config import RunConfig
 from fedtag.common.logs import LOGGER
 from fedtag.runs.progress import LOGGED, Progress
@@ -15,8 +16,19 @@ Engine = Callable[[PreparedRun, Progress], None]
 """Carries out the rounds that are left of a run."""
 
 
-def start(config: RunConfig, engine: Engine = run_in_process, progress: Progress = LOGGED) -> Path:
+def start(
+    config: RunConfig,
+    engine: Engine = run_in_process,
+    progress: Progress = LOGGED,
+    graphs: Sequence[TextGraph] = (),
+) -> Path:
     """A new run; its folder is `config.out`, or the next free one under runs/.
+
+    Args:
+        config: of the run.
+        engine: carries out its rounds.
+        progress: told how it goes.
+        graphs: what its data.source names, where it is in memory.
 
     Returns:
         the run directory.
@@ -29,7 +41,7 @@ def start(config: RunConfig, engine: Engine = run_in_process, progress: Progress
     if not config.out:
         out = str(free_folder(Path("runs").absolute(), config))
         config = config.model_copy(update={"out": out})
-    return _carried_out(prepare(config), engine, progress)
+    return _carried_out(prepare(config, graphs), engine, progress)
 
 
 def resume(path: Path, engine: Engine = run_in_process, progress: Progress = LOGGED) -> Path:

@@ -25,6 +25,7 @@ from fedtag.client.site.site import Site, name_of
 from fedtag.client.site.whole_file import write_whole
 from fedtag.client.text.encoder import Encoder
 from fedtag.client.train.threads import limited_threads
+from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import check_device, model_folders
@@ -95,9 +96,7 @@ def predict(
             f"the way of scoring '{card.scoring}' in {run / 'model.json'} is none of {', '.join(paths)}; "
             "restore the file from the run"
         )
-    if workspace is not None and not (
-        config.spec.keeps(config) or any(part.keeps(config) for part in config.part_specs)
-    ):
+    if workspace is not None and not keeps(config):
         raise ConfigError(
             f"--workspace {workspace}: sites keep nothing to themselves by which this model predicts: leave it out"
         )
@@ -121,6 +120,11 @@ def predict(
     if out is not None:
         write_predictions(predicted, out)
     return predicted
+
+
+def keeps(config: RunConfig) -> bool:
+    """Whether a site predicts with something that it keeps to itself."""
+    return config.spec.keeps(config) or any(part.keeps(config) for part in config.part_specs)
 
 
 def check_fit(session: OpenedSite, features: str, dimension: int) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.run.simulated import simulate_sites
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
@@ -67,8 +68,12 @@ def next_free(path: Path) -> Path:
     return path
 
 
-def prepare(config: RunConfig) -> PreparedRun:
+def prepare(config: RunConfig, graphs: Sequence[TextGraph] = ()) -> PreparedRun:
     """Make the run directory `config.out` with sites and settings; nothing is left where that fails.
+
+    Args:
+        config: of the run.
+        graphs: what its data.source names, where it is in memory.
 
     Raises:
         ConfigError, DataError: settings or data are at fault.
@@ -77,12 +82,12 @@ def prepare(config: RunConfig) -> PreparedRun:
     check_device(config.device)
     planned(config)
     out = Path(config.out).absolute()
-    config = with_absolute_places(config)
+    config = config if graphs else with_absolute_places(config)
     if out.exists():
         RunDirectory(out)
     home = next(parent for parent in out.parents if parent.is_dir())
     with tempfile.TemporaryDirectory(prefix=".fedtag-", dir=home, ignore_cleanup_errors=True) as staging:
-        simulate_sites(config, Path(staging) / SITES)
+        simulate_sites(config, Path(staging) / SITES, graphs)
         directory = RunDirectory(out)
         (Path(staging) / SITES).rename(out / SITES)
     places = {SOURCE: config.data.source, **absolute_places(config.to_flat())}

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fedtag.common.wording.visible import visible_line
 from fedtag.server.comparison.attacked import NAMES
 from fedtag.server.comparison.audits import AuditLine, audit_lines, kinds
-from fedtag.server.comparison.plots import (
-    CURVE_HEIGHT,
-    MARKERS,
-    PAGE,
-    PAPER,
-    Palette,
-    percent_tick,
-    png,
-    styled,
-)
+from fedtag.server.comparison.plots import CURVE_HEIGHT, MARKERS
 from fedtag.server.comparison.results import Comparison
+from fedtag.server.pages.figures import PAGE, PAPER, Figure, Palette, percent_tick, png, styled
 from fedtag.server.pages.plots import DASHES, inline_svg
 
 

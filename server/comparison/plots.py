@@ -2,50 +2,20 @@
 
 from __future__ import annotations
 
-import io
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
-import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fedtag.common.wording.visible import visible_line
 from fedtag.server.comparison.convergence import Point
 from fedtag.server.comparison.results import Comparison, Line, lines, tested
 from fedtag.server.pages import plots
-from fedtag.server.pages.plots import GRID, INK, SERIES, SERIES_COLOURS, STYLE, inline_svg
+from fedtag.server.pages.figures import PAGE, PAPER, Figure, Palette, percent_tick, png, styled
+from fedtag.server.pages.plots import SERIES_COLOURS, inline_svg
 
 ROW_HEIGHT, MARGIN, CURVE_HEIGHT = 0.34, 0.95, 3.4
-DOTS_PER_INCH = 160
 MARKERS = "osD^v"
-
-
-@dataclass(frozen=True)
-class Palette:
-    """Colours of a figure, and its width in inches."""
-
-    ink: str
-    grid: str
-    series: Sequence[str]
-    width: float
-
-    def of(self, index: int) -> str:
-        """The colour of a series; they repeat."""
-        return self.series[index % len(self.series)]
-
-
-PAGE = Palette(INK, GRID, SERIES, 5.4)
-PAPER = Palette(
-    "#3d444b",
-    "#dfe2e4",
-    ("#0072b2", "#d55e00", "#009e73", "#b5589a", "#c98a00", "#3d9bd3", "#4d4d4d", "#8a6d3b"),
-    7.0,
-)
 
 
 def score_png(comparison: Comparison) -> bytes:
@@ -66,38 +36,10 @@ def time_png(comparison: Comparison) -> bytes:
         return png(drawn_times(comparison, PAPER))
 
 
-def png(figure: Figure) -> bytes:
-    """The bytes of a figure, without date or program."""
-    FigureCanvasAgg(figure)
-    buffer = io.BytesIO()
-    figure.savefig(
-        buffer,
-        format="png",
-        dpi=DOTS_PER_INCH,
-        facecolor="white",
-        bbox_inches="tight",
-        metadata={"Software": None},
-    )
-    return buffer.getvalue()
-
-
 def score_svg(comparison: Comparison, data: str, identity: str) -> str:
     """The panel of one data set as an `<svg>` element in the page's colours."""
     with styled(PAGE):
         return inline_svg(drawn(comparison, [data], PAGE), identity)
-
-
-@contextmanager
-def styled(palette: Palette) -> Iterator[None]:
-    """Plots in the report's style, in the colours of the palette."""
-    names = ("axes.labelcolor", "text.color", "xtick.color", "ytick.color")
-    colours = dict.fromkeys(names, palette.ink) | dict.fromkeys(
-        ("axes.edgecolor", "grid.color"), palette.grid
-    )
-    with matplotlib.rc_context(STYLE | colours), warnings.catch_warnings():
-        # Names may be in scripts that the font lacks; the tables have them in full.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
 
 
 def drawn(comparison: Comparison, data: Sequence[str], palette: Palette) -> Figure:
@@ -259,8 +201,3 @@ def curve_lines(curves: Mapping[str, Sequence[Point]]) -> dict[str, plots.Line]:
         for place, (name, points) in enumerate(curves.items())
         if points
     }
-
-
-def percent_tick(value: float, _: object) -> str:
-    """A fraction as the percentage beside a tick."""
-    return f"{100 * value:.4g}%"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.methods.base import ClientMethod, Handler
+from fedtag.client.methods.base import ClientMethod, Handler, hidden_of
 from fedtag.client.methods.da_dfgas.networks import (
     convinces,
     keep_architecture,
@@ -142,8 +142,9 @@ class DaDfgas(ClientMethod[DaDfgasConfig]):
                 f"the architecture has {len(architecture.cells)} cells, and the model {cells}: "
                 "give the workspace that the site had in the run that the model is from"
             )
-        logits = logits_of(network(architecture, released.parameters, data, context), data)
-        return Prediction(logits, path=SHARED if own is None else OWN)
+        model = network(architecture, released.parameters, data, context)
+        path = SHARED if own is None else OWN
+        return Prediction(logits_of(model, data), path=path, hidden=hidden_of(model, data))
 
 
 def stages(context: Context) -> Stages:

@@ -50,17 +50,17 @@ def keep_core_evidence(
 
 def scored_evidence(
     model: DanceModel, local: LocalGraph, round_number: int, data: SiteData
-) -> tuple[Tensor, tuple[EvidencePack, ...]]:
-    """The evidence path's logits of every node, and the evidence of each prediction."""
+) -> tuple[Tensor, Tensor, tuple[EvidencePack, ...]]:
+    """The evidence path's representation and logits of every node, and the evidence of each prediction."""
     passed = forward(model, local)
     rows = torch.arange(local.graph.num_nodes, device=data.device)
     with torch.no_grad():
         evidence, seen, found = chosen_views(model, local, passed, rows)
-        logits = model.backbone(model.fuse(seen), local.adjacency)
+        hidden, logits = model.backbone.hidden_and_logits(model.fuse(seen), local.adjacency)
         share = score_shares(model, local.adjacency, seen, logits.argmax(1)).share
         digest = fingerprint(model.state_dict())
         packs = evidence_packs(evidence, found, logits, "scored", round_number, digest, data, share)
-    return logits, packs
+    return hidden, logits, packs
 
 
 def keep_scored_evidence(
@@ -74,7 +74,7 @@ def keep_scored_evidence(
         what the language model was given for them, None if it was not asked.
     """
     with context.timed("evidence"):
-        _, packs = scored_evidence(model, local, round_number, data)
+        *_, packs = scored_evidence(model, local, round_number, data)
     ledger = None
     summaries = context.config.summaries.limit if local.config.summaries != "off" else 0
     chosen = local.graph.test_mask.nonzero().squeeze(1)[:summaries]

@@ -148,11 +148,13 @@ class Dance(ClientMethod[DanceConfig]):
         plain = released.path == GRAPH and not evidence
         local = local_graph(data, context, evidence=not plain)
         if plain:
-            return Prediction(forward(model, local).logits)
-        logits, packs = scored_evidence(model, local, released.round, data)
+            passed = forward(model, local)
+            return Prediction(passed.logits, hidden=passed.g)
+        hidden, logits, packs = scored_evidence(model, local, released.round, data)
         if released.path == GRAPH:
-            logits = forward(model, local).logits
-        return Prediction(logits, packs if evidence else None)
+            passed = forward(model, local)
+            hidden, logits = passed.g, passed.logits
+        return Prediction(logits, packs if evidence else None, hidden=hidden)
 
     def check(self, data: SiteData, config: RunConfig) -> None:
         if config.own(DanceConfig).summaries == FEATURE:

@@ -127,7 +127,8 @@ class FedGC(ClientMethod[FedGCConfig]):
         if released.path == TUNED:
             fine_tune(model, ready, released.round, data, context)
         with torch.no_grad():
-            return Prediction(model(ready.x, data.adjacency))
+            hidden, logits = model.hidden_and_logits(ready.x, data.adjacency)
+            return Prediction(logits, hidden=hidden)
 
     def audited_path(self, path: str) -> str:
         """A site fits the model to its own nodes after the release, and gives nobody what comes of it."""

@@ -52,7 +52,9 @@ class Mending(ClientPart):
         model = {name: value for name, value in released.parameters.items() if not name.startswith(own)}
         mended = mended_by(Content(released.parameters).section(GENERATOR), data, context)
         prediction = self.method.predict(replace(released, parameters=model), mended, context, evidence)
-        return replace(prediction, logits=prediction.logits[: data.graph.num_nodes])
+        nodes = data.graph.num_nodes
+        hidden = None if prediction.hidden is None else prediction.hidden[:nodes]
+        return replace(prediction, logits=prediction.logits[:nodes], hidden=hidden)
 
     def _generate(self, data: SiteData, context: Context) -> Content:
         received = context.content.section("model")

@@ -1,0 +1,199 @@
+"""Comparisons in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedtag.common.config.places import SEPARATOR
+from fedtag.common.errors import ConfigError
+from fedtag.common.logs import LOGGER
+from fedtag.common.settings.registry import Spec
+from fedtag.comparison.course import Compared
+from fedtag.comparison.course import compare as carried_out
+from fedtag.comparison.matrix import Cell
+from fedtag.comparison.outcome import DATA, PAGE, check_home
+from fedtag.comparison.progress import ROUNDS, Note, Step
+from fedtag.comparison.request import TITLE
+from fedtag.comparison.study import REFERENCES, checked_study
+from fedtag.graph.graph import Graph
+from fedtag.runs.bars import bar
+from fedtag.runs.listing import register
+from fedtag.runs.run import Run
+from fedtag.server.comparison.plots import drawn, drawn_curves
+from fedtag.server.comparison.results import Line, lines
+from fedtag.server.pages.figures import PAPER, Figure, styled
+
+HOME = Path("runs") / "comparison"
+
+
+class ComparisonResult:
+    """What a comparison came to: a table, plots, a page and its runs."""
+
+    def __init__(self, made: Compared) -> None:
+        self._made = made
+
+    @property
+    def path(self) -> Path:
+        """The folder of all runs and tables."""
+        return self._made.home
+
+    @property
+    def page(self) -> Path:
+        """The page with tables and plots, which needs nothing beside it."""
+        return self.path / PAGE
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Why runs failed, by their names; the others count."""
+        return self._made.failures
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each method and data set, over the seeds.
+
+        Returns:
+            the index are method and data; columns seeds, how many finished; test_accuracy, test_macro_f1 and
+            val_accuracy with their standard deviations `*_std` (None for one seed), in [0, 1]; difference, the mean
+            difference in test accuracy to the baseline of the same seeds.
+        """
+        rows = [line_row(one) for one in lines(self._made.comparison)]
+        return pd.DataFrame(rows).set_index(["method", "data"])
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """A row a run: its place in the comparison, its test accuracy and its directory."""
+        found = [
+            (one.row, one.data, one.seed, one.summary and one.summary.test_accuracy, str(self.path / one.run))
+            for one in self._made.comparison.ordered()
+        ]
+        return pd.DataFrame(found, columns=["method", "data", "seed", "test_accuracy", "path"])
+
+    def run(self, method: str, seed: int, data: str | None = None) -> Run:
+        """One of the runs.
+
+        Raises:
+            ConfigError: there is none such.
+        """
+        for one in self._made.comparison.ordered():
+            if (one.row, one.seed) == (method, seed) and data in (None, one.data):
+                return Run(self.path / one.run)
+        raise ConfigError(f"no run of '{method}' with seed {seed}: see the table `runs`")
+
+    def plot(self, over: str = "methods") -> Figure:
+        """Test accuracy of all methods with its standard deviation; `over` may be "rounds"."""
+        comparison = self._made.comparison
+        with styled(PAPER):
+            if over == "rounds":
+                return drawn_curves(comparison, PAPER)
+            return drawn(comparison, comparison.data, PAPER)
+
+    def __repr__(self) -> str:
+        return f"<fedtag.ComparisonResult {str(self.path)!r}>\n{self.table}"
+
+    def _repr_html_(self) -> str:
+        html: str = self.table.to_html(float_format="{:.4f}".format)
+        return html
+
+
+def line_row(one: Line) -> dict[str, Any]:
+    """A row of `ComparisonResult.table`."""
+    row: dict[str, Any] = {"method": one.row, "data": one.data, "seeds": one.finished}
+    spreads = {"test_accuracy": one.test, "test_macro_f1": one.macro_f1, "val_accuracy": one.val}
+    for name, found in spreads.items():
+        row |= {name: found and found.mean, f"{name}_std": found and found.std}
+    return {**row, "difference": one.difference and one.difference.mean}
+
+
+def compare(
+    graph: Graph | Sequence[Graph],
+    methods: Sequence[str | Spec],
+    *,
+    seeds: int | Iterable[int] = 3,
+    clients: int | None = None,
+    rounds: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    references: bool = False,
+    out: str | Path | None = None,
+    jobs: int = 1,
+    progress: bool = True,
+) -> ComparisonResult:
+    """Run methods with several seeds and put them into one table, as `fedtag compare` does.
+
+    What has finished in the folder is used again, and what was stopped goes on.
+
+    Args:
+        graph: one that is divided over `clients`, or one for each client.
+        methods: names of methods or presets, or specifications as objects.
+        seeds: how many, from 0 on, or which.
+        clients, rounds: the settings of these names.
+        settings: further ones of all runs, by dotted key or nested.
+        references: also isolated training, FedAvg and the centralised run, where they are not among the methods.
+        out: folder of all runs and tables; runs/comparison where None.
+        jobs: runs at once; from 2 on each has a process of its own, to which no object can go.
+        progress: whether a bar shows how many runs are done.
+
+    Raises:
+        ConfigError, DataError: settings or data are at fault.
+        RunError: a run that is there has other settings or other data.
+    """
+    objects = [one for one in methods if isinstance(one, Spec)]
+    if objects and jobs > 1:
+        here = ", ".join(one.name for one in objects)
+        raise ConfigError(
+            f"jobs = {jobs}: {here} lives in this process alone; use jobs=1, or install a package that brings it"
+        )
+    names = [one if isinstance(one, str) else register(one) for one in methods]
+    home = Path(out).absolute() if out is not None else HOME.absolute()
+    check_home(home)
+    graphs = [graph] if isinstance(graph, Graph) else list(graph)
+    shared = {"clients": clients if len(graphs) == 1 else len(graphs), "rounds": rounds}
+    study = {
+        "title": TITLE,
+        "seeds": seeds if isinstance(seeds, int) else tuple(seeds),
+        "data": (SEPARATOR.join(source_of(one, home) for one in graphs),),
+        "settings": {
+            **{key: value for key, value in shared.items() if value is not None},
+            **(settings or {}),
+        },
+        "rows": [{"name": name, "settings": {"method": name}} for name in names],
+        "references": tuple(REFERENCES) if references else (),
+    }
+    wanted = checked_study(study, "fedtag.compare")
+    return ComparisonResult(carried_out(wanted, home, jobs, lambda matrix, left: bars(left, progress)))
+
+
+def source_of(graph: Graph, home: Path) -> str:
+    """Where the graph of a comparison lies, in whose folder it is written if it is in memory alone."""
+    return graph.source or str(graph.to_folder(home / DATA / graph.name))
+
+
+@contextmanager
+def bars(left: Sequence[Cell], wanted: bool) -> Iterator[CellBar]:
+    """A bar over all rounds of the runs that are left."""
+    with bar(wanted, "round", sum(cell.config.rounds for cell in left)) as drawn_bar:
+        yield CellBar(drawn_bar)
+
+
+class CellBar:
+    """One bar for all runs; it names the run that reports."""
+
+    def __init__(self, drawn_bar: Any) -> None:
+        self.bar = drawn_bar
+        self.done: dict[Cell, int] = {}
+
+    def begin(self, cell: Cell) -> None:
+        self.bar.set_postfix_str(cell.name)
+
+    def report(self, cell: Cell, said: Step | Note) -> None:
+        if isinstance(said, Step) and said.what == ROUNDS:
+            self.bar.update(said.done - self.done.get(cell, 0))
+            self.done[cell] = said.done
+
+    def end(self, cell: Cell, error: str | None) -> None:
+        if error is not None:
+            LOGGER.warning("%s failed: %s", cell.name, error)

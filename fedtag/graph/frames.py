@@ -1,0 +1,225 @@
+"""Nodes and edges as pandas tables, made what the contract of data folders asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from fedtag.client.data import checks
+from fedtag.client.data.assembly import Parts
+from fedtag.client.data.metadata import Metadata, are_names
+from fedtag.client.data.problems import Problems, shown
+from fedtag.client.data.tables import Table, normalised
+
+NODES = "nodes"
+EDGES = "edges"
+FEATURES = "features"
+ENOUGH = 0.5
+"""Share of values that are ids from which on a column of edges is taken for an end; those that are none are told."""
+
+
+@dataclass(frozen=True)
+class NodeColumns:
+    """Which column of the nodes is what; None where there is no such column."""
+
+    id: str
+    text: str | None
+    label: str | None
+    split: str | None
+
+
+@dataclass(frozen=True)
+class EdgeColumns:
+    """Which column of the edges is what; ends that are None are found by their values."""
+
+    src: str | None
+    dst: str | None
+    weight: str | None
+
+
+def frame_parts(
+    nodes: pd.DataFrame,
+    edges: pd.DataFrame,
+    node_columns: NodeColumns,
+    edge_columns: EdgeColumns,
+    features: Any,
+    classes: Sequence[str] | None,
+    directed: bool,
+    name: str,
+    problems: Problems,
+) -> Parts:
+    """Tables as parts of a graph; what is wrong with columns is added to `problems`.
+
+    Args:
+        nodes, edges: the tables.
+        node_columns, edge_columns: what their columns mean.
+        features: an array [nodes, d], names of columns of the nodes, or None.
+        classes: in their order; those that the labels name where None.
+        directed: whether edges are followed in one direction only.
+        name: of the graph.
+        problems: receives every fault.
+    """
+    node_table = _table(nodes, NODES, _named(node_columns), problems)
+    if node_table is not None:
+        absent = {name: pa.nulls(len(node_table), pa.large_string()) for name in ("text", "label")}
+        node_table = replace(node_table, columns={**absent, **node_table.columns})
+        if node_columns.text is None and features is None:
+            problems.add(
+                NODES, "there are neither texts nor features", "name a column with text=, or features="
+            )
+    ends = _ends(edges, edge_columns, node_table, problems)
+    edge_table = None if ends is None else _table(edges, EDGES, ends, problems)
+    named = tuple(classes) if classes is not None else _classes(nodes, node_columns.label)
+    if not are_names(list(named)):
+        problems.add(
+            NODES, f"classes is {shown(list(named))}", "name a column of labels with label=, or classes="
+        )
+        meta = None
+    else:
+        meta = Metadata(name, tuple(named), directed)
+    return Parts(meta, node_table, edge_table, None, _features(features, nodes, problems), FEATURES)
+
+
+def _named(columns: NodeColumns) -> dict[str, str]:
+    """Columns of a table by what the contract calls them."""
+    given = {"node_id": columns.id, "text": columns.text, "label": columns.label, "split": columns.split}
+    return {ours: theirs for ours, theirs in given.items() if theirs is not None}
+
+
+def _table(frame: pd.DataFrame, name: str, columns: Mapping[str, str], problems: Problems) -> Table | None:
+    """The named columns as a table; None where one is missing, which is told with the nearest names."""
+    if not isinstance(frame, pd.DataFrame):
+        problems.add(name, f"is {shown(type(frame).__name__)}", "give a pandas DataFrame")
+        return None
+    found = [str(column) for column in frame.columns]
+    missing = [theirs for theirs in columns.values() if theirs not in found]
+    for theirs in missing:
+        near = get_close_matches(theirs, found, n=3, cutoff=0.5)
+        remedy = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(found) or 'none'}"
+        problems.add(name, f"column {theirs} is missing", remedy)
+    twice = sorted({theirs for theirs in columns.values() if found.count(theirs) > 1})
+    if twice:
+        problems.add(name, f"column {', '.join(twice)} appears more than once", "keep one")
+    if missing or twice:
+        return None
+    arrays = {
+        ours: _column(frame.iloc[:, found.index(theirs)], name, theirs, problems)
+        for ours, theirs in columns.items()
+    }
+    return Table(name, arrays, np.arange(1, len(frame) + 1), typed=True)
+
+
+def _column(values: pd.Series[Any], table: str, name: str, problems: Problems) -> pa.Array:
+    """Values as an array; those of several types as they are written."""
+    try:
+        column = normalised(pa.array(values, from_pandas=True))
+    except UnicodeEncodeError:
+        texts = [None if pd.isna(value) else str(value) for value in values]
+        bad = [row for row, text in enumerate(texts) if text is not None and not _is_unicode(text)]
+        problems.add_rows(
+            table, f"{name} is not valid Unicode", np.array(bad) + 1, "decode it anew, as UTF-8"
+        )
+        column = pa.array([None if row in set(bad) else text for row, text in enumerate(texts)])
+    except (pa.ArrowException, OverflowError):
+        column = pa.array([None if _is_missing(value) else str(value) for value in values])
+    texts_of = (pa.types.is_string, pa.types.is_large_binary)
+    return column.cast(pa.large_string()) if any(is_text(column.type) for is_text in texts_of) else column
+
+
+def _is_missing(value: object) -> bool:
+    """Whether there is no value; a list or array is one."""
+    missing = pd.isna(value)
+    return isinstance(missing, bool) and missing
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _ends(
+    edges: pd.DataFrame, columns: EdgeColumns, nodes: Table | None, problems: Problems
+) -> dict[str, str] | None:
+    """The columns of the edges by what the contract calls them; None where the ends cannot be told."""
+    weight = {} if columns.weight is None else {"weight": columns.weight}
+    if columns.src is not None and columns.dst is not None:
+        return {"src": columns.src, "dst": columns.dst, **weight}
+    if columns.src is not None or columns.dst is not None:
+        problems.add(EDGES, "one end is named and the other is not", "give both src= and dst=, or neither")
+        return None
+    if nodes is None or not isinstance(edges, pd.DataFrame):
+        # Without ids nothing can be told; what is wrong with the nodes has been said.
+        return None
+    ids = checks.identifiers(nodes, "node_id", Problems())
+    shares = {
+        str(column): _share_of_ids(edges.iloc[:, place], ids)
+        for place, column in enumerate(edges.columns)
+        if column != columns.weight
+    }
+    likely = [column for column, share in shares.items() if share > ENOUGH]
+    whole = [column for column in likely if shares[column] == 1]
+    ends = whole if len(whole) == 2 else likely
+    if len(ends) != 2:
+        there = ", ".join(ends) or "none"
+        problems.add(
+            EDGES,
+            f"the ends of an edge are the two columns whose values are node ids, and these are {there} "
+            f"(of {', '.join(shares) or 'none'})",
+            "name them with src= and dst=",
+        )
+        return None
+    return {"src": ends[0], "dst": ends[1], **weight}
+
+
+def _share_of_ids(values: pd.Series[Any], ids: pa.Array) -> float:
+    """Which share of values are ids of nodes; 0 where none could be."""
+    found = Problems()
+    table = Table(EDGES, {"end": _column(values, EDGES, "end", found)}, np.arange(len(values)), typed=True)
+    if not len(values):
+        return 1.0
+    ends = checks.identifiers(table, "end", found)
+    # An id that is missing is told later; another type than that of ids is no end.
+    odd = [problem for problem in found.found if not problem.what.endswith("is empty")]
+    return 0.0 if odd else float((checks.positions(ids, ends) >= 0).mean())
+
+
+def _classes(nodes: pd.DataFrame, label: str | None) -> tuple[str, ...]:
+    """The labels that occur: in the order of categories, of numbers, or of the alphabet."""
+    if label is None or label not in nodes:
+        return ()
+    column = nodes[label]
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return tuple(checks.written(value) for value in column.cat.categories)
+    values = [value for value in column.dropna().unique() if checks.written(value)]
+    numbers = all(isinstance(value, int | float | np.number) for value in values)
+    ordered = sorted(values) if numbers else sorted(map(checks.written, values))
+    return tuple(dict.fromkeys(map(checks.written, ordered)))
+
+
+def _features(features: Any, nodes: pd.DataFrame, problems: Problems) -> Any:
+    """Features as an array; of columns of the nodes where they are named."""
+    if features is None or isinstance(features, np.ndarray):
+        return features
+    if hasattr(features, "detach"):
+        return features.detach().cpu().numpy()
+    names = [features] if isinstance(features, str) else list(features)
+    missing = [str(name) for name in names if name not in nodes]
+    if missing:
+        problems.add(
+            NODES, f"column {', '.join(missing[:5])} is missing", "name columns of the nodes with features="
+        )
+        return None
+    try:
+        return nodes[names].to_numpy(np.float32)
+    except (TypeError, ValueError) as error:
+        problems.add(NODES, f"features are no numbers ({shown(str(error))})", "name columns of numbers")
+        return None

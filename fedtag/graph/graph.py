@@ -1,0 +1,329 @@
+"""A person's own graph: made of what they have, checked, divided, written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from fedtag.client.data.assembly import Parts, Reading, assembled
+from fedtag.client.data.folder import inspected_folder
+from fedtag.client.data.partition import partition
+from fedtag.client.data.problems import Problem, Problems
+from fedtag.client.data.pydocs import PYDOCS
+from fedtag.client.data.sites import site_graphs
+from fedtag.client.data.sources import load_source, read_feature_graph
+from fedtag.client.data.splitting import resplit
+from fedtag.client.data.text_graph import NONE, SPLIT_NAMES, TextGraph
+from fedtag.client.data.writing import write_folder
+from fedtag.common.errors import DataError
+from fedtag.graph.frames import EdgeColumns, NodeColumns, frame_parts
+from fedtag.graph.networks import network_frames, tensor_frames
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from torch_geometric.data import Data
+
+DRAWN = (0.6, 0.2, 0.2)
+"""Shares of each class that train, validate and test where no split is given."""
+
+
+class Graph:
+    """A graph whose nodes carry texts or features, some of them labels.
+
+    Make one with `from_pandas`, `from_pyg`, `from_networkx`, `from_folder`, `from_npz` or `built_in`. One with faults
+    can be looked at with `problems`; whatever needs the graph itself raises a `DataError` with all of them.
+
+    Args:
+        reading: what was read; None where something is wrong.
+        found: what is wrong.
+        source: how the same graph is named on the command line; empty where it is in memory alone.
+        notes: sentences on what was done for its maker, such as drawing a split.
+    """
+
+    def __init__(
+        self,
+        reading: Reading | None,
+        found: Sequence[Problem] = (),
+        source: str = "",
+        notes: Sequence[str] = (),
+    ) -> None:
+        self._reading = reading
+        self._found = tuple(found)
+        self.source = source
+        self.notes = tuple(notes)
+
+    @classmethod
+    def from_pandas(
+        cls,
+        nodes: pd.DataFrame,
+        edges: pd.DataFrame,
+        *,
+        id: str,  # noqa: A002 (what a person would call it)
+        text: str | None = None,
+        label: str | None = None,
+        split: str | None = None,
+        src: str | None = None,
+        dst: str | None = None,
+        weight: str | None = None,
+        features: Any = None,
+        classes: Sequence[str] | None = None,
+        directed: bool = False,
+        name: str = "graph",
+        seed: int = 0,
+    ) -> Graph:
+        """A graph of two tables.
+
+        Args:
+            nodes: a row a node; columns that are not named are left out.
+            edges: a row an edge.
+            id: column of unique whole numbers or texts.
+            text: column of texts; a node may have none. Without it there must be `features`.
+            label: column of classes, empty where a node has none.
+            split: column of `train`, `val`, `test`, empty for none of them. Without it 60, 20 and 20% of each class
+                are drawn with `seed`.
+            src, dst: the columns with the ends' ids; without them those two whose values are ids.
+            weight: column of numbers of at least 0; without it every edge weighs 1.
+            features: an array [nodes, d] in the order of `nodes`, or names of its columns, used in place of texts.
+            classes: all that the federation has, in one order for all its members; those that occur, in the order of
+                their category, number or alphabet, where they are not given.
+            directed: whether an edge is followed in one direction only.
+            name: of the graph, and of the institution where it is one of several.
+            seed: of the drawn split.
+
+        Returns:
+            the graph; what is wrong with the tables is in its `problems`.
+
+        Example:
+            >>> import fedtag, pandas as pd
+            >>> nodes = pd.DataFrame({"paper": [1, 2], "abstract": ["On graphs.", "On trees."], "field": ["a", "b"]})
+            >>> edges = pd.DataFrame({"from": [1], "to": [2]})
+            >>> graph = fedtag.Graph.from_pandas(nodes, edges, id="paper", text="abstract", label="field")
+            >>> len(graph), graph.classes
+            (2, ('a', 'b'))
+        """
+        problems = Problems()
+        parts = frame_parts(
+            nodes,
+            edges,
+            NodeColumns(id, text, label, split),
+            EdgeColumns(src, dst, weight),
+            features,
+            classes,
+            directed,
+            name,
+            problems,
+        )
+        return cls._assembled(parts, problems, split is None, seed)
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: nx.Graph[Any],
+        *,
+        text: str | None = None,
+        label: str | None = None,
+        split: str | None = None,
+        weight: str | None = None,
+        features: str | None = None,
+        classes: Sequence[str] | None = None,
+        name: str = "graph",
+        seed: int = 0,
+    ) -> Graph:
+        """A graph of NetworkX, whose nodes are ids; directed if it is.
+
+        Args:
+            graph: with attributes at its nodes.
+            text, label, split, features: names of these attributes; one of features is a vector a node.
+            weight: name of an attribute of edges.
+            classes, name, seed: as for `from_pandas`.
+
+        Example:
+            >>> import fedtag, networkx
+            >>> club = networkx.karate_club_graph()
+            >>> networkx.set_node_attributes(club, {node: f"member {node}" for node in club}, "text")
+            >>> fedtag.Graph.from_networkx(club, text="text", label="club").classes
+            ('Mr. Hi', 'Officer')
+        """
+        problems = Problems()
+        nodes, edges, matrix = network_frames(graph, [text, label, split], weight, features, problems)
+        if problems.found:
+            return cls(None, problems.found)
+        parts = frame_parts(
+            nodes,
+            edges,
+            NodeColumns("node", text, label, split),
+            EdgeColumns("src", "dst", weight),
+            matrix,
+            classes,
+            graph.is_directed(),
+            name,
+            problems,
+        )
+        return cls._assembled(parts, problems, split is None, seed)
+
+    @classmethod
+    def from_pyg(
+        cls,
+        data: Data,
+        texts: Sequence[str] | None = None,
+        *,
+        classes: Sequence[str] | None = None,
+        name: str = "graph",
+        seed: int = 0,
+    ) -> Graph:
+        """A graph of PyTorch Geometric, whose nodes are called 0, 1, 2, ...
+
+        Its `x` are the features where no texts are given; `y`, `edge_weight` and the masks `train_mask`, `val_mask`
+        and `test_mask` are used where they are there. It is undirected if every edge is there in both directions.
+
+        Args:
+            data: one graph.
+            texts: one a node, in their order; encoded in place of `x`.
+            classes, name, seed: as for `from_pandas`; without `classes` they are called by their numbers.
+        """
+        problems = Problems()
+        frames = tensor_frames(data, texts, classes, problems)
+        if frames is None:
+            return cls(None, problems.found)
+        columns = frames.nodes.columns
+        parts = frame_parts(
+            frames.nodes,
+            frames.edges,
+            NodeColumns("node", *(one if one in columns else None for one in ("text", "label", "split"))),
+            EdgeColumns("src", "dst", "weight"),
+            frames.features,
+            frames.classes,
+            frames.directed,
+            name,
+            problems,
+        )
+        return cls._assembled(parts, problems, "split" not in columns, seed)
+
+    @classmethod
+    def from_folder(cls, path: str | Path) -> Graph:
+        """A data folder with nodes, edges and meta.json, as `to_folder` and other programs write it."""
+        problems = Problems()
+        reading = inspected_folder(path, problems, require_training=False)
+        return cls(reading, problems.found, str(path))
+
+    @classmethod
+    def from_npz(cls, path: str | Path) -> Graph:
+        """A graph of features without texts in one .npz file.
+
+        It holds `x` as CSR (x_data, x_indices, x_indptr, x_shape), `y` (-1: unlabelled), `edge_index` [2, E] with each
+        edge once, and may hold train_mask, val_mask and test_mask.
+        """
+        try:
+            return cls(Reading(read_feature_graph(path)), (), str(path))
+        except DataError as error:
+            return cls(None, [Problem(Path(path).name, str(error).rstrip("."), "write the file anew")])
+
+    @classmethod
+    def built_in(cls) -> Graph:
+        """A real graph that needs no download: the docstrings of the installed SciPy, linked by their references."""
+        return cls(Reading(load_source(PYDOCS)), (), PYDOCS)
+
+    @classmethod
+    def _assembled(cls, parts: Parts, problems: Problems, draw: bool, seed: int) -> Graph:
+        reading = assembled(parts, problems, require_training=False)
+        if reading is None or not draw or not (reading.graph.labels >= 0).any():
+            return cls(reading, problems.found)
+        shares = ", ".join(f"{share:.0%}" for share in DRAWN)
+        note = f"no split was given: {shares} of each class train, validate and test, drawn with seed {seed}"
+        return cls(replace(reading, graph=resplit(reading.graph, DRAWN, seed)), (), "", [note])
+
+    @property
+    def text_graph(self) -> TextGraph:
+        """What fedtag computes on.
+
+        Raises:
+            DataError: with everything that is wrong.
+        """
+        if self._reading is None:
+            raise DataError([str(problem) for problem in self._found])
+        return self._reading.graph
+
+    @property
+    def name(self) -> str:
+        """Of the graph."""
+        return self.text_graph.name
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """In the order of a model's outputs."""
+        return self.text_graph.classes
+
+    @property
+    def nodes(self) -> pd.DataFrame:
+        """A row a node: id, text, label, split."""
+        graph = self.text_graph
+        labels = [graph.classes[code] if code >= 0 else None for code in graph.labels.tolist()]
+        splits = [None if code == NONE else SPLIT_NAMES[code] for code in graph.split.tolist()]
+        return pd.DataFrame({"id": graph.node_ids, "text": graph.texts, "label": labels, "split": splits})
+
+    @property
+    def edges(self) -> pd.DataFrame:
+        """A row an edge: ids of its ends, and its weight."""
+        graph, ids = self.text_graph, pd.Series(self.text_graph.node_ids)
+        ends = {name: ids.take(graph.edges[:, place]).to_numpy() for place, name in enumerate(("src", "dst"))}
+        return pd.DataFrame({**ends, "weight": graph.edge_weights})
+
+    def __len__(self) -> int:
+        return self.text_graph.num_nodes
+
+    def __repr__(self) -> str:
+        if self._reading is None:
+            return f"<fedtag.Graph with {len(self._found)} problems: see problems()>"
+        graph = self.text_graph
+        said = f"{graph.num_nodes} nodes, {len(graph.edges)} edges, {len(graph.classes)} classes"
+        return f"<fedtag.Graph {graph.name!r}: {'; '.join([said, *self.notes])}>"
+
+    def problems(self) -> pd.DataFrame:
+        """What is wrong, a row for each kind: where, what, the rows in which it occurs, the remedy.
+
+        Example:
+            >>> import fedtag
+            >>> fedtag.Graph.built_in().problems().empty
+            True
+        """
+        columns = {"where": str, "what": str, "rows": object, "remedy": str}
+        return pd.DataFrame(
+            [(one.where, one.what, list(one.rows), one.remedy) for one in self._found], columns=list(columns)
+        )
+
+    def partition(
+        self,
+        clients: int,
+        by: str = "louvain",
+        seed: int = 0,
+        overlap: float = 0.0,
+        alpha: float = 1.0,
+    ) -> list[Graph]:
+        """The graphs of simulated institutions; edges between them are known at both ends.
+
+        Args:
+            clients: how many.
+            by: louvain, metis, random or dirichlet, or the path of a published partition, as `data.partition`.
+            seed: of the draw.
+            overlap: copies of others' nodes, as a share of own ones.
+            alpha: of Dirichlet's distribution: small is uneven.
+
+        Raises:
+            ConfigError: the graph cannot be divided so.
+            DataError: something is wrong with the graph.
+        """
+        graph = self.text_graph
+        rows = partition(graph, by, clients, seed, alpha=alpha)
+        return [Graph(Reading(one), (), "", self.notes) for one in site_graphs(graph, rows, overlap, seed)]
+
+    def to_folder(self, path: str | Path) -> Path:
+        """Write the graph as a data folder, which a site, the command line and `from_folder` read.
+
+        Raises:
+            DataError: something is wrong with the graph, or something else is at that place.
+        """
+        return write_folder(self.text_graph, path)

@@ -1,0 +1,143 @@
+"""Graphs of NetworkX and PyTorch Geometric as tables of nodes and edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from fedtag.client.data.problems import Problems, shown
+from fedtag.client.data.text_graph import SPLIT_NAMES
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+GRAPH = "graph"
+MASKS = {f"{name}_mask": name for name in SPLIT_NAMES[1:]}
+
+
+@dataclass(frozen=True)
+class Frames:
+    """A graph as tables.
+
+    Args:
+        nodes: columns node, and of text, label and split those that there are.
+        edges: columns src, dst, weight.
+        features: [nodes, d], or None.
+        classes: by their numbers, in the order of these, or as they were given.
+        directed: whether some edge is there in one direction only.
+    """
+
+    nodes: pd.DataFrame
+    edges: pd.DataFrame
+    features: Any
+    classes: tuple[str, ...] | None
+    directed: bool
+
+
+def network_frames(
+    graph: nx.Graph[Any],
+    attributes: Sequence[str | None],
+    weight: str | None,
+    features: str | None,
+    problems: Problems,
+) -> tuple[pd.DataFrame, pd.DataFrame, Any]:
+    """Nodes with the named attributes, edges with their weight, and a matrix of features or None."""
+    ids = list(graph)
+    strange = [node for node in ids if not isinstance(node, int | str | np.integer)]
+    if strange:
+        what = f"node {shown(strange[0])} is neither a whole number nor a text"
+        problems.add(GRAPH, what, "rename nodes with networkx.relabel_nodes")
+    columns: dict[str, list[Any]] = {"node": ids}
+    for name in filter(None, attributes):
+        columns[name] = [graph.nodes[node].get(name) for node in ids]
+        if all(value is None for value in columns[name]):
+            there = sorted({str(key) for node in ids for key in graph.nodes[node]})
+            problems.add(GRAPH, f"no node has {name}", f"use one of {', '.join(there) or 'none'}")
+    matrix = None
+    if features is not None:
+        vectors = [graph.nodes[node].get(features) for node in ids]
+        try:
+            matrix = np.asarray(vectors, np.float32)
+        except (TypeError, ValueError):
+            problems.add(GRAPH, f"{features} is no vector of one length at every node", "give each node one")
+    rows = [(a, b, 1.0 if weight is None else data.get(weight, 1.0)) for a, b, data in graph.edges(data=True)]
+    edges = pd.DataFrame(rows, columns=["src", "dst", weight or "weight"])
+    return pd.DataFrame(columns), edges, matrix
+
+
+def tensor_frames(
+    data: Any, texts: Sequence[str] | None, classes: Sequence[str] | None, problems: Problems
+) -> Frames | None:
+    """A graph of PyTorch Geometric as tables; None where something is wrong with it."""
+    if getattr(data, "edge_index", None) is None or not hasattr(data, "num_nodes"):
+        what = f"{shown(type(data).__name__)} has no edge_index of one graph"
+        problems.add(GRAPH, what, "give one torch_geometric.data.Data; a dataset has it at [0]")
+        return None
+    count = int(data.num_nodes)
+    columns: dict[str, Any] = {"node": np.arange(count)}
+    if texts is not None:
+        if len(texts) != count:
+            problems.add("texts", f"there are {len(texts)} for {count} nodes", "give one a node, '' for none")
+            return None
+        columns["text"] = list(texts)
+    named = tuple(classes) if classes is not None else None
+    labels = _labels(data, count, problems)
+    if labels is not None:
+        if named is None:
+            named = tuple(str(label) for label in range(int(labels.max(initial=0)) + 1))
+        if labels.max(initial=0) >= len(named):
+            problems.add(
+                "y", f"{labels.max()} is the number of no class of {len(named)}", "name all with classes="
+            )
+            return None
+        columns["label"] = [named[label] if label >= 0 else None for label in labels.tolist()]
+    split = _split(data, count)
+    if split is not None:
+        columns["split"] = split
+    if problems.found:
+        return None
+    edges = _edges(data)
+    features = getattr(data, "x", None) if texts is None else None
+    matrix = None if features is None else features.detach().cpu().numpy()
+    return Frames(pd.DataFrame(columns), edges, matrix, named, not data.is_undirected())
+
+
+def _labels(data: Any, count: int, problems: Problems) -> Any:
+    y = getattr(data, "y", None)
+    if y is None:
+        return None
+    labels = y.detach().cpu().numpy()
+    labels = labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.shape != (count,) or labels.dtype.kind not in "iu":
+        what = f"the shape is {list(labels.shape)} of {labels.dtype}, but must be [{count}] whole numbers"
+        problems.add("y", what, "give one class a node, -1 where it has none")
+        return None
+    return labels
+
+
+def _split(data: Any, count: int) -> list[str | None] | None:
+    masks = {name: getattr(data, mask, None) for mask, name in MASKS.items()}
+    if all(mask is None for mask in masks.values()):
+        return None
+    split: list[str | None] = [None] * count
+    for name, mask in masks.items():
+        if mask is None:
+            continue
+        # Sets with several published splits hold one column for each; the first is the usual one.
+        first = mask[:, 0] if mask.dim() == 2 else mask
+        for row in first.nonzero().flatten().tolist():
+            split[row] = name
+    return split
+
+
+def _edges(data: Any) -> pd.DataFrame:
+    source, target = data.edge_index.detach().cpu().numpy()
+    weight = getattr(data, "edge_weight", None)
+    weights = (
+        np.ones(len(source), np.float32) if weight is None else weight.detach().cpu().numpy().reshape(-1)
+    )
+    return pd.DataFrame({"src": source, "dst": target, "weight": weights})

@@ -1,0 +1,204 @@
+"""A run in Python: its rows as tables, its model at work, its evidence, its plot and its report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from fedtag.common.errors import RunError
+from fedtag.server.tracking.rows import row_to_object
+from fedtag.server.tracking.run_directory import SITES, RunDirectory
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from fedtag.graph.graph import Graph
+
+REPORT = "report.html"
+
+
+class Run:
+    """A run directory, finished or not; read anew whenever it is asked.
+
+    `fedtag.simulate` and `fedtag.open_run` make one.
+
+    Args:
+        path: the directory.
+
+    Raises:
+        RunError: it is none.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._directory = RunDirectory.open(Path(path).absolute())
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        return self._directory.path
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rounds are done; else `resume` goes on."""
+        return self._directory.finished
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """What came of it, as in summary.json: scores of the released round, rounds, bytes, seconds.
+
+        Raises:
+            RunError: the run has not finished.
+        """
+        found = self._directory.read_summary()
+        if found is None:
+            raise RunError(f"{self.path} has not finished, and has no summary yet: go on with resume()")
+        return row_to_object(found)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """All settings, as nested tables."""
+        return self._directory.read_config()
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """A row a round, as in metrics.jsonl: loss, accuracies in [0, 1], seconds, bytes."""
+        return _frame(self._directory.read_rounds())
+
+    @property
+    def clients(self) -> pd.DataFrame:
+        """A row for each client and round in which it was scored, as in clients.jsonl."""
+        return _frame(self._directory.read_clients())
+
+    @property
+    def disclosures(self) -> pd.DataFrame:
+        """A row for each kind of record that crossed the network: from, to, bytes, what it reveals, its protection."""
+        return _frame(self._directory.read_disclosures())
+
+    @property
+    def model(self) -> dict[str, Tensor]:
+        """The released model: its parameters by name, on the CPU.
+
+        Raises:
+            RunError: none was released.
+        """
+        return self._directory.read_model()
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Names of the simulated sites."""
+        folders = (self.path / SITES).glob("*/meta.json")
+        return tuple(sorted(folder.parent.name for folder in folders))
+
+    def predict(
+        self,
+        graph: Graph | str | Path | None = None,
+        *,
+        site: str | None = None,
+        device: str = "auto",
+        evidence: bool = True,
+    ) -> pd.DataFrame:
+        """Classes of all nodes by the released model; arguments as of `fedtag.predict`."""
+        from fedtag.runs.interface import predict
+
+        return predict(self, graph, site=site, device=device, evidence=evidence)
+
+    def embeddings(
+        self, graph: Graph | str | Path | None = None, *, site: str | None = None, device: str = "auto"
+    ) -> pd.DataFrame:
+        """What the released model makes of every node before it says a class.
+
+        Args:
+            graph, site, device: as of `fedtag.predict`.
+
+        Returns:
+            a row a node, whose ids are the index, and a column a coordinate.
+
+        Raises:
+            RunError: the method has no such representation, or released no model.
+        """
+        from fedtag.runs.interface import predicted
+
+        found = predicted(self.path, graph, site, device, evidence=False)
+        if found.prediction.hidden is None:
+            raise RunError(f"{self.path}: its method predicts without a representation of nodes")
+        return pd.DataFrame(
+            found.prediction.hidden.cpu().numpy(), index=pd.Index(found.data.node_ids, name="id")
+        )
+
+    def evidence(self, node: str | int, *, site: str | None = None) -> pd.DataFrame:
+        """The texts on which the prediction of a node rests, heaviest first.
+
+        Args:
+            node: its id.
+            site: that has it; the first one where None.
+
+        Returns:
+            columns node, hop, start, end, weight, text: the words [start, end) of the text of `node`, which is so many
+            hops away.
+
+        Raises:
+            RunError: there is no evidence of the node, or the evidence does not hold against the site's own texts.
+        """
+        from fedtag.audits.evidence import audit_run, node_evidence
+
+        audited, pack = node_evidence(audit_run(self.path, site, None), str(node))
+        if not audited.verification.holds:
+            first = audited.verification.violations[0]
+            raise RunError(f"the evidence of {audited.name} does not hold: {first}; see `fedtag audit`")
+        texts = dict(zip(audited.graph.node_ids, audited.graph.texts, strict=True))
+        hops = {near.node: near.hop for near in pack.neighbours}
+        rows = [
+            (one.node, hops[one.node], one.start, one.end, one.weight, texts[one.node][one.start : one.end])
+            for one in pack.chunks
+        ]
+        columns = ["node", "hop", "start", "end", "weight", "text"]
+        return pd.DataFrame(rows, columns=columns).sort_values("weight", ascending=False, ignore_index=True)
+
+    def plot(self) -> Figure:
+        """Accuracy over rounds, on validation and test nodes; the released round is marked."""
+        from fedtag.server.report.score_figure import score_figure
+
+        found = self._directory.read_summary()
+        return score_figure(self._directory.read_rounds(), None if found is None else found.best_round)
+
+    def report(self) -> Path:
+        """Write the report anew, and where it lies: one page that needs nothing beside it."""
+        from fedtag.server.report.page import write_report
+
+        write_report([self.path], self.path / REPORT)
+        return self.path / REPORT
+
+    def resume(self, *, progress: bool = True) -> Run:
+        """Go on where the run was stopped; a finished one stays as it is.
+
+        Raises:
+            RunError: it cannot go on.
+            QuorumError: too few clients answered; it can go on later.
+        """
+        from fedtag.runs.bars import shown
+        from fedtag.runs.course import resume
+
+        with shown(progress) as bar:
+            resume(self.path, progress=bar)
+        return self
+
+    def __repr__(self) -> str:
+        state = "finished" if self.finished else f"{len(self._directory.read_rounds())} rounds done"
+        return f"<fedtag.Run {str(self.path)!r}: {state}>"
+
+    def _repr_html_(self) -> str:
+        found = self._directory.read_summary()
+        if found is None:
+            return f"<p>{escape(repr(self))}</p>"
+        table = pd.Series(row_to_object(found), name="").to_frame()
+        return f"<p><b>{escape(str(self.path))}</b></p>{table.to_html(header=False)}"
+
+
+def _frame(rows: Sequence[Any]) -> pd.DataFrame:
+    """Records as a table; what is nested in one gets names with points."""
+    return pd.json_normalize([row_to_object(row) for row in rows])
