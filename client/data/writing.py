@@ -60,7 +60,9 @@ def _write_files(graph: TextGraph, folder: Path) -> None:
     }
     parquet.write_table(pa.table(nodes), folder / "nodes.parquet")
     parquet.write_table(pa.table(edges), folder / "edges.parquet")
-    meta = {"name": graph.name, "classes": list(graph.classes), "directed": graph.directed}
+    # One without classes is for predictions, which bring theirs.
+    classes = {"classes": list(graph.classes)} if graph.classes else {}
+    meta = {"name": graph.name, **classes, "directed": graph.directed}
     (folder / "meta.json").write_text(json.dumps(meta, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if graph.features is not None:
         np.save(folder / "features.npy", graph.features, allow_pickle=False)

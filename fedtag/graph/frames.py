@@ -76,13 +76,9 @@ def frame_parts(
     ends = _ends(edges, edge_columns, node_table, problems)
     edge_table = None if ends is None else _table(edges, EDGES, ends, problems)
     named = tuple(classes) if classes is not None else _classes(nodes, node_columns.label)
-    if not are_names(list(named)):
-        problems.add(
-            NODES, f"classes is {shown(list(named))}", "name a column of labels with label=, or classes="
-        )
-        meta = None
-    else:
-        meta = Metadata(name, tuple(named), directed)
+    if named and not are_names(list(named)):
+        problems.add(NODES, f"classes is {shown(list(named))}", "give distinct names with classes=")
+    meta = Metadata(name, named, directed)
     return Parts(meta, node_table, edge_table, None, _features(features, nodes, problems), FEATURES)
 
 

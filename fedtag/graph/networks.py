@@ -95,7 +95,7 @@ def tensor_frames(
             )
             return None
         columns["label"] = [named[label] if label >= 0 else None for label in labels.tolist()]
-    split = _split(data, count)
+    split = _split(data, count, labels)
     if split is not None:
         columns["split"] = split
     if problems.found:
@@ -119,7 +119,8 @@ def _labels(data: Any, count: int, problems: Problems) -> Any:
     return labels
 
 
-def _split(data: Any, count: int) -> list[str | None] | None:
+def _split(data: Any, count: int, labels: Any) -> list[str | None] | None:
+    """The names of the splits by the masks; a node without a label is in none, as elsewhere in this format."""
     masks = {name: getattr(data, mask, None) for mask, name in MASKS.items()}
     if all(mask is None for mask in masks.values()):
         return None
@@ -130,7 +131,8 @@ def _split(data: Any, count: int) -> list[str | None] | None:
         # Sets with several published splits hold one column for each; the first is the usual one.
         first = mask[:, 0] if mask.dim() == 2 else mask
         for row in first.nonzero().flatten().tolist():
-            split[row] = name
+            if labels is not None and labels[row] >= 0:
+                split[row] = name
     return split
 
 

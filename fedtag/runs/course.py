@@ -64,5 +64,9 @@ def _carried_out(run: PreparedRun, engine: Engine, progress: Progress) -> Path:
     out, sites = run.directory.path, len(run.sites)
     clients = f"{sites} client{'' if sites == 1 else 's'}"
     LOGGER.info("%s over %s, results go to %s", run.config.method, clients, out)
-    engine(run, progress)
+    try:
+        engine(run, progress)
+    except KeyboardInterrupt as stopped:
+        stopped.add_note(f"go on with fedtag.open_run({str(out)!r}).resume()")
+        raise
     return out

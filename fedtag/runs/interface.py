@@ -15,7 +15,7 @@ from fedtag.client.data.writing import write_folder
 from fedtag.client.prediction.table import table_batches, table_schema
 from fedtag.common.config import flatten
 from fedtag.common.config.places import SEPARATOR, SOURCE
-from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.common.methods.spec import METHODS
 from fedtag.common.settings.registry import Spec
 from fedtag.graph.graph import Graph
@@ -81,6 +81,10 @@ def simulate(
         )
     # Faults of the data come before those of settings, and before anything is written.
     read = [one.text_graph for one in graphs]
+    if bare := [one.name for one in read if not one.classes]:
+        raise DataError(
+            f"{', '.join(bare)}: there are no classes to learn, name the column of labels with label="
+        )
     named = all(one.source for one in graphs)
     source = SEPARATOR.join(one.source if named else one.name for one in graphs)
     flat = {key: value for key, value in given.items() if value is not None}

@@ -19,7 +19,7 @@ from fedtag.client.site.site import Site
 from fedtag.client.text.weights import BUNDLED
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.config.places import MODELS, SEPARATOR, SOURCE, absolute_places, parts
-from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.errors import ConfigError, FedtagError, RunError
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.progress import Progress
 from fedtag.server.run.rounds import Rounds, planned
@@ -28,6 +28,8 @@ from fedtag.server.tracking.run_directory import PLACES, SITES, RunDirectory, re
 
 LOGGER = logging.getLogger("fedtag")
 SITES_LOG = "sites/errors.log"
+SENTENCES = 5
+"""Of sites, in the notes of an error that ends a run."""
 
 
 @dataclass(frozen=True)
@@ -149,19 +151,35 @@ def with_absolute_places(config: RunConfig) -> RunConfig:
     return RunConfig.from_flat({**flat, **models, SOURCE: SEPARATOR.join(sources)})
 
 
+class _SitesLog(logging.FileHandler):
+    """What goes wrong at sites, with tracebacks; `said` are the sentences."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file, encoding="utf-8", delay=True)
+        self.setLevel(logging.ERROR)
+        self.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        self.said: dict[str, None] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said[record.getMessage()] = None
+        super().emit(record)
+
+
 @contextmanager
 def _errors_kept(path: Path, progress: Progress) -> Iterator[None]:
-    """What goes wrong at sites, which have no logs of their own, goes to one in the run directory, with tracebacks."""
+    """Keep what goes wrong at sites, which have no logs of their own, in one of the run; an error here names it."""
     file = path / SITES_LOG
-    handler = logging.FileHandler(file, encoding="utf-8", delay=True)
-    handler.setLevel(logging.ERROR)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    LOGGER.addHandler(handler)
+    log = _SitesLog(file)
+    LOGGER.addHandler(log)
     try:
         yield
+    except FedtagError as error:
+        for sentence in list(log.said)[-SENTENCES:]:
+            error.add_note(sentence)
+        raise
     finally:
-        LOGGER.removeHandler(handler)
-        handler.close()
+        LOGGER.removeHandler(log)
+        log.close()
         if file.is_file():
             progress.rounds.note(f"what went wrong at sites, with tracebacks, is in {file}")
 
