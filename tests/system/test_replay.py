@@ -57,8 +57,8 @@ def recorded(federation: Breakable, site: str, age: float) -> Metadata:
 
 
 def key_file(federation: Breakable, site: str) -> Path:
-    options = federation.transport.nodes[list(federation.sites).index(site)]
-    return Path(options[options.index("--auth-supernode-private-key") + 1])
+    options = federation.transport.sites[list(federation.sites).index(site)]
+    return Path(options[options.index("--keys") + 1]) / "node.key"
 
 
 def node_id(federation: Breakable, site: str) -> int:
