@@ -35,6 +35,9 @@ class RunSettings(Section):
         "", description="name under which method, parts and settings were chosen; set by method"
     )
     parts: str = Field("", description="what stands around the method: names, with commas between them")
+    parent: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = Field(
+        "", description="fingerprint of the released model that training goes on from; set by --from"
+    )
     rounds: Count = Field(100, description="rounds of training")
     clients: Count = Field(5, description="simulated clients, or clients to wait for")
     ratio: Annotated[float, Field(gt=0, le=1)] = Field(0.08, description="condensed nodes / nodes")

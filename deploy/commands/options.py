@@ -46,6 +46,16 @@ Resume = Annotated[
     ),
 ]
 
+Parent = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="RUN_DIR",
+        help="Train on from the model that an earlier run released. [default: from the seed]",
+        rich_help_panel=RUN,
+    ),
+]
+
 
 @dataclass(frozen=True)
 class RunOptions:

@@ -10,6 +10,7 @@ from fedtag.deploy.commands.options import (
     RUN,
     Debug,
     Engine,
+    Parent,
     Resume,
     RunOptions,
     SharedOptions,
@@ -29,6 +30,7 @@ def simulate(
     engine: Annotated[
         Engine, typer.Option(help="In this process, or Flower's Ray simulation.", rich_help_panel=RUN)
     ] = Engine.INPROCESS,
+    parent: Parent = None,
     resume: Resume = None,
     debug: Debug = False,
 ) -> None:
@@ -40,13 +42,14 @@ def simulate(
 
     Example: `fedtag simulate --data pydocs --clients 3 --rounds 30 --set train.epochs=2`
     """
-    _carry_out(run, shared, engine.value, resume, debug)
+    _carry_out(run, shared, engine.value, parent, resume, debug)
 
 
 @flattened
 def up(
     run: RunOptions,
     shared: SharedOptions,
+    parent: Parent = None,
     resume: Resume = None,
     tls: Annotated[
         bool,
@@ -68,7 +71,7 @@ def up(
 
     Example: `fedtag up --data site-a --data site-b --rounds 20`
     """
-    _carry_out(run, shared, "tls" if tls else "processes", resume, debug, plain_executors)
+    _carry_out(run, shared, "tls" if tls else "processes", parent, resume, debug, plain_executors)
 
 
 def demo(
@@ -108,6 +111,7 @@ def _carry_out(
     run: RunOptions,
     shared: SharedOptions,
     engine: EngineName,
+    parent: Path | None,
     resume: Path | None,
     debug: bool,
     plain: bool = False,
@@ -122,8 +126,9 @@ def _carry_out(
     named, assignments = run.chosen() | shared.chosen(), shared.assignments or []
     with display(debug) as progress, terminable():
         if resume is None:
-            out = course.start(gather(shared.config, named, assignments), _engine(engine, plain), progress)
-        elif named or assignments or shared.config:
+            config = gather(shared.config, named, assignments)
+            out = course.start(config, _engine(engine, plain), progress, parent=parent)
+        elif named or assignments or shared.config or parent:
             raise ConfigError(
                 f"--resume {resume} takes every setting from its config.toml; leave the others out."
             )

@@ -21,6 +21,7 @@ def start(
     engine: Engine = run_in_process,
     progress: Progress = LOGGED,
     graphs: Sequence[TextGraph] = (),
+    parent: Path | None = None,
 ) -> Path:
     """A new run; its folder is `config.out`, or the next free one under runs/.
 
@@ -29,6 +30,7 @@ def start(
         engine: carries out its rounds.
         progress: told how it goes.
         graphs: what its data.source names, where it is in memory.
+        parent: a run directory, or a folder with a released model, that training goes on from.
 
     Returns:
         the run directory.
@@ -41,7 +43,7 @@ def start(
     if not config.out:
         out = str(free_folder(Path("runs").absolute(), config))
         config = config.model_copy(update={"out": out})
-    return _carried_out(prepare(config, graphs), engine, progress)
+    return _carried_out(prepare(config, graphs, parent), engine, progress)
 
 
 def resume(path: Path, engine: Engine = run_in_process, progress: Progress = LOGGED) -> Path:

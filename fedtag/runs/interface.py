@@ -39,6 +39,7 @@ def simulate(
     seed: int | None = None,
     settings: Mapping[str, Any] | None = None,
     device: str | None = None,
+    start: Run | Folder | None = None,
     out: Folder | None = None,
     progress: bool = True,
 ) -> Run:
@@ -52,6 +53,7 @@ def simulate(
         clients, rounds, seed, device: the settings of these names; their defaults where None.
         settings: further ones, by dotted key or nested; they count more than the arguments above. `fedtag.settings`
             lists them.
+        start: a run whose released model training goes on from, with other data, sites or settings.
         out: the run directory; the next free one under runs/ where None.
         progress: whether a bar shows where the run stands.
 
@@ -90,7 +92,8 @@ def simulate(
     flat = {key: value for key, value in given.items() if value is not None}
     config = resolve({**flat, SOURCE: source, **flatten(dict(settings or {}))})
     with shown(progress) as bar:
-        return Run(course.start(config, progress=bar, graphs=() if named else read))
+        parent = start.path if isinstance(start, Run) else None if start is None else Path(start)
+        return Run(course.start(config, progress=bar, graphs=() if named else read, parent=parent))
 
 
 def open_run(path: Folder, *specs: Spec) -> Run:

@@ -13,7 +13,7 @@ from fedtag.common.errors import ConfigError
 from fedtag.common.wire.protocol import app_versions
 from fedtag.server.tracking.run_directory import CONFIG, PLACES, RunDirectory
 
-OWNED = ("resume", "data.sites")
+OWNED = ("resume", "data.sites", "parent")
 """Settings that a command decides upon; a file with all settings of an earlier run may hold them."""
 
 
@@ -70,7 +70,9 @@ def collect(
             problems.append(str(error))
             continue
         if key in OWNED:
-            problems.append(f"--set {assignment}: {key} is set by the command; use --resume or --data.")
+            problems.append(
+                f"--set {assignment}: {key} is set by the command; use --resume, --data or --from."
+            )
         flat[key] = value
     return flat, problems
 

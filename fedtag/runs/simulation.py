@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from fedtag.client.data.text_graph import TextGraph
+from fedtag.client.run.opened_site import site_data
 from fedtag.client.run.simulated import simulate_sites
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
@@ -22,8 +23,14 @@ from fedtag.common.config.places import MODELS, SEPARATOR, SOURCE, absolute_plac
 from fedtag.common.errors import ConfigError, FedtagError, RunError
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.progress import Progress
+from fedtag.server.methods.assembly import method_of
+from fedtag.server.methods.warm_start import begun
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.state import Agreement
 from fedtag.server.run.rounds import Rounds, planned
 from fedtag.server.tracking.meters import exposed_meters
+from fedtag.server.tracking.parent import keep_parent
+from fedtag.server.tracking.release import read_release
 from fedtag.server.tracking.run_directory import PLACES, SITES, RunDirectory, read_object
 
 LOGGER = logging.getLogger("fedtag")
@@ -70,12 +77,13 @@ def next_free(path: Path) -> Path:
     return path
 
 
-def prepare(config: RunConfig, graphs: Sequence[TextGraph] = ()) -> PreparedRun:
+def prepare(config: RunConfig, graphs: Sequence[TextGraph] = (), parent: Path | None = None) -> PreparedRun:
     """Make the run directory `config.out` with sites and settings; nothing is left where that fails.
 
     Args:
         config: of the run.
         graphs: what its data.source names, where it is in memory.
+        parent: a run directory, or a folder with a released model, that training goes on from.
 
     Raises:
         ConfigError, DataError: settings or data are at fault.
@@ -85,17 +93,41 @@ def prepare(config: RunConfig, graphs: Sequence[TextGraph] = ()) -> PreparedRun:
     planned(config)
     out = Path(config.out).absolute()
     config = config if graphs else with_absolute_places(config)
+    if parent is not None:
+        config = config.model_copy(
+            update={"parent": read_release(RunDirectory.open_release(parent)).card.fingerprint}
+        )
     if out.exists():
         RunDirectory(out)
     home = next(parent for parent in out.parents if parent.is_dir())
     with tempfile.TemporaryDirectory(prefix=".fedtag-", dir=home, ignore_cleanup_errors=True) as staging:
-        simulate_sites(config, Path(staging) / SITES, graphs)
+        sites = simulate_sites(config, Path(staging) / SITES, graphs)
+        if parent is not None:
+            check_parent(parent, sites, config)
         directory = RunDirectory(out)
         (Path(staging) / SITES).rename(out / SITES)
+        if parent is not None:
+            keep_parent(RunDirectory.open_release(parent), out)
     places = {SOURCE: config.data.source, **absolute_places(config.to_flat())}
     directory.write_places({key: places[key] for key in (SOURCE, *MODELS) if key in places})
     directory.write_config(config.without_places().to_nested())
     return _prepared(config, directory, resume=False)
+
+
+def check_parent(parent: Path, sites: Sequence[Site], config: RunConfig) -> None:
+    """Raise an error where sites, or a model of the run's settings, are none that a released model fits.
+
+    Raises:
+        RunError: no model was released, or it cannot be used.
+        ConfigError: it does not fit; with the difference.
+    """
+    release = read_release(RunDirectory.open_release(parent))
+    data = site_data(sites[0], config)
+    # How many numbers an encoder gives is known once it has encoded; an encoder of the same name gives as many.
+    own = data.text_graph.features
+    width = release.card.dimension if own is None else own.shape[1]
+    agreement = Agreement(data.text_graph.classes, width, data.features_from)
+    begun(method_of(config), agreement, ServerContext(config), release)
 
 
 def reopen(path: Path) -> PreparedRun:

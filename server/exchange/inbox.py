@@ -14,6 +14,7 @@ from fedtag.server.exchange.introductions import disagreement, majority, parse_i
 from fedtag.server.exchange.messages import check_letters
 from fedtag.server.exchange.participation import SCORE
 from fedtag.server.exchange.screening import check_content, check_norm
+from fedtag.server.methods.warm_start import begun
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.forms import TensorForm
 from fedtag.server.protocol.method import ServerMethod
@@ -21,6 +22,7 @@ from fedtag.server.protocol.phases import Phase
 from fedtag.server.protocol.state import Agreement
 from fedtag.server.state.run_state import RunState
 from fedtag.server.strategies.weights import parse_statistics
+from fedtag.server.tracking.release import Release
 
 
 class Inbox:
@@ -30,8 +32,9 @@ class Inbox:
     number.
     """
 
-    def __init__(self, method: ServerMethod, context: ServerContext) -> None:
+    def __init__(self, method: ServerMethod, context: ServerContext, parent: Release | None = None) -> None:
         self.method = method
+        self.parent = parent
         self.context = context
         self.config = context.settings
         self.declared = declared_records(context.settings)
@@ -147,7 +150,7 @@ class Inbox:
             if not reported:
                 return refused | dict.fromkeys(replies, "the client did not introduce itself")
             run_state.agreement = majority(reported)
-            run_state.state = self.method.begin(run_state.agreement, self.context)
+            run_state.state = begun(self.method, run_state.agreement, self.context, self.parent)
         assert run_state.state is not None
         first = set(moving.values()) if reported and run_state.round == 0 else ()
         starts = {section: fingerprint(run_state.state.section(section)) for section in first}

@@ -32,6 +32,7 @@ from fedtag.server.state.progress import Progress
 from fedtag.server.state.round import Exchanged, Round
 from fedtag.server.state.run_state import RunState
 from fedtag.server.state.troubles import left_out
+from fedtag.server.tracking.parent import read_parent
 from fedtag.server.tracking.run_directory import RunDirectory
 from fedtag.server.tracking.run_log import RunLog
 
@@ -73,7 +74,7 @@ class Phases:
         self.run_state = run_state
         self.monitor = monitor
         self.log = log
-        self.inbox = Inbox(method, context)
+        self.inbox = Inbox(method, context, read_parent(directory, config.parent) if config.parent else None)
         self.instructed: Mapping[int, Instruction] = {}
         self.peers = PeerList()
         self.messages = Messages(self.peers, run_state, config.exchange.max_message_mb * 2**20)

@@ -23,6 +23,7 @@ from fedtag.server.state.run_state import RunState
 from fedtag.server.strategies.accounting import spent
 from fedtag.server.tracking.artefact import About, artefact_of
 from fedtag.server.tracking.model_card import write_model_card
+from fedtag.server.tracking.parent import parent_words
 from fedtag.server.tracking.release import card_digest, released_settings
 from fedtag.server.tracking.rows import RoundRow, Summary
 from fedtag.server.tracking.run_directory import RunDirectory
@@ -55,6 +56,8 @@ def conclude(
             "scoring": run_state.best_path,
             **released_settings(config),
         }
+        if parent := parent_words(directory):
+            card["trained_on_from"] = parent
         directory.write_model(run_state.best, {**card, "digest": card_digest(card)})
     if run_state.best_condensed:
         assert run_state.best_round is not None

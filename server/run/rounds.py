@@ -137,8 +137,10 @@ class Rounds:
         self.progress.begin(self.config.rounds, self.run_state.round)
         pending = [] if self.run_state.pending is None else [self.run_state.pending]
         self.monitor.begin(self.run_state.run, [*self.directory.read_rounds(), *pending])
-        if restored is not None and self.config.train.client_fraction < 1:
-            # Sampling goes by names, and Flower's node numbers may be others than before.
+        nameless = restored is not None and self.config.train.client_fraction < 1
+        if nameless or (self.config.parent and self.run_state.state is None):
+            # Sampling goes by names, and Flower's node numbers may be others than before; and a released model must be
+            # known to fit what clients have before they get it.
             recall = Round(self.run_state.round + 1)
             recall.traffic = self.closing.traffic
             self.phases.run(recall, SCORE)
