@@ -54,12 +54,19 @@ class TwiceGrid(InProcessGrid):
             first = self.replies[key]
             assert not first.has_error()
             if sign_of(opened(first.content)) is None:
-                super().push_messages([message])
-                self.pairs.append((first, self.replies[key]))
+                self.pairs.append((first, self._again(message)))
             else:
                 self.signs += 1
             keys.append(key)
         return keys
+
+    def _again(self, message: Message) -> Message:
+        """The answer to a message that comes once more: whether it may leave again is decided anew, which is work."""
+        for _ in range(10_000):
+            (key,) = super().push_messages([message])
+            if sign_of(opened(self.replies[key].content)) is None:
+                return self.replies[key]
+        raise AssertionError("the answer did not come again")
 
 
 @contextmanager
