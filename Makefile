@@ -3,7 +3,7 @@
 #   PYTHON        the interpreter that creates .venv (3.11 or newer)
 #   PIP_OPTIONS   further options of `pip install`, for example --index-url of a CPU or CUDA build of torch
 #   WORKERS       processes that `make test` uses
-#   TESTS         what `make test` and `make test-all` run
+#   TESTS         what `make test-all` runs
 #   BASE, ONLY    the revision with which `make golden` compares the checkout; a pattern for the names of its cases
 
 SHELL := /bin/bash
@@ -16,6 +16,10 @@ PYTHON ?= python3
 PIP_OPTIONS ?=
 WORKERS ?= 2
 TESTS ?= tests
+# What runs whole federations goes without the checks of shapes and types, which cost a third of its time: the tests of
+# units have them, and `make test-all` has them everywhere.
+WHOLE := tests/system tests/integration tests/attacks tests/contract
+UNITS := tests/unit
 BASE ?= HEAD
 ONLY ?= *
 
@@ -55,7 +59,11 @@ demo: env  ## a small federation on this machine, from texts to a report
 	@$(BIN)/fedtag demo
 
 test: env  ## the tests that continuous integration runs
-	@$(SINGLE_THREADED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope -m "not slow and not benchmark" $(TESTS)
+	@failed=""; \
+	for part in "$(WHOLE) --jaxtyping-packages=" "$(UNITS)"; do \
+	  $(SINGLE_THREADED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder \
+	    -m "not slow and not benchmark" $$part || failed=yes; \
+	done; test -z "$$failed"
 
 test-all: env  ## these and the slow ones, one after another
 	@$(BIN)/python -m pytest -m "not benchmark" --durations=15 $(TESTS)

@@ -11,7 +11,7 @@ import importlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import metadata
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
@@ -250,6 +250,8 @@ def resolved(reference: str, package: str = "") -> Any:
         ) from error
 
 
+@cache
 def _origin(entry: metadata.EntryPoint) -> Origin:
+    """Where an entry point comes from; finding out reads a file."""
     assert entry.dist is not None
     return Origin(entry.dist.name, entry.dist.version)

@@ -159,18 +159,31 @@ def test_resume_takes_no_other_settings_and_leaves_finished_runs(fedtag: Fedtag,
     assert "site-a is no run directory" in bad.stderr
 
 
+STOPPED = ("simulate", "--method", "fedavg", "--data", "site-a", "--data", "site-b", "--rounds", "60")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, write_feature_folder: Callable[..., Path]) -> Path:
+    """A run that nobody stops."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for seed, name in enumerate(("site-a", "site-b")):
+            write_feature_folder(folder / name, seed=seed)
+        assert CliRunner().invoke(app, [*STOPPED, "--out", "run"]).exit_code == 0
+    return folder / "run"
+
+
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_stopped_run_goes_on_as_if_it_had_not_stopped(
-    fedtag: Fedtag, tmp_path: Path, end: signal.Signals
+    fedtag: Fedtag, whole: Path, tmp_path: Path, end: signal.Signals
 ) -> None:
-    options = ["simulate", "--method", "fedavg", "--data", "site-a", "--data", "site-b", "--rounds", "60"]
-    assert fedtag(*options, "--out", "whole").exit_code == 0
-    command = [sys.executable, "-m", "fedtag.deploy.cli", *options, "--out", "stopped"]
+    command = [sys.executable, "-m", "fedtag.deploy.cli", *STOPPED, "--out", "stopped"]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
         metrics = tmp_path / "stopped" / "metrics.jsonl"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not (metrics.exists() and metrics.read_bytes().count(b"\n") >= 5):
             assert time.monotonic() < deadline
             assert process.poll() is None
@@ -190,12 +203,10 @@ def test_stopped_run_goes_on_as_if_it_had_not_stopped(
     result = fedtag("simulate", "--resume", "moved")
     assert result.exit_code == 0, result.stderr
     assert "going on after round" in result.stderr
-    assert scores(tmp_path / "moved") == scores(tmp_path / "whole")
-    whole, moved = (
-        safetensors.torch.load_file(tmp_path / run / "model.safetensors") for run in ("whole", "moved")
-    )
-    assert whole.keys() == moved.keys()
-    assert all(torch.equal(whole[name], moved[name]) for name in whole)
+    assert scores(tmp_path / "moved") == scores(whole)
+    models = [safetensors.torch.load_file(run / "model.safetensors") for run in (whole, tmp_path / "moved")]
+    assert models[0].keys() == models[1].keys()
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
 
 
 def test_run_killed_before_its_first_round_goes_on(fedtag: Fedtag, tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ def test_a_site_that_loses_a_process_is_back_in_the_next_round(three_sites: Brea
         assert "executor was ended by signal 9; it is started again in 0.5 s" in three_sites.log("site-b")
 
 
+@pytest.mark.slow
 def test_a_run_outlives_the_executor_that_started_it(three_sites: Breakable) -> None:
     running = three_sites.run("lost-link-executor", rounds=3, **LONG)
     running.wait_for_checkpoint(1)

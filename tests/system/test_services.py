@@ -106,6 +106,7 @@ def own_address() -> str | None:
     return None if address.startswith("127.") else address
 
 
+@pytest.mark.slow
 def test_a_site_behind_a_proxy_takes_part(
     tmp_path: Path, proxy: tuple[int, list[str]], write_feature_folder: Callable[..., Path]
 ) -> None:

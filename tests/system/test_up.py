@@ -86,6 +86,7 @@ def test_real_processes_give_the_results_of_one_process(fedtag: Fedtag, tmp_path
     assert flower_processes(str(tmp_path)) == []
 
 
+@pytest.mark.slow
 def test_encrypted_processes_give_the_same_results(fedtag: Fedtag, tmp_path: Path) -> None:
     fedtag("simulate", "one", "--rounds", 2)
     fedtag("up", "encrypted", "--rounds", 2, "--tls")
@@ -102,6 +103,7 @@ def test_encrypted_processes_give_the_same_results(fedtag: Fedtag, tmp_path: Pat
     assert flower_processes(str(tmp_path)) == []
 
 
+@pytest.mark.slow
 def test_stopped_federation_leaves_no_process(fedtag: Fedtag, tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     command = [sys.executable, "-m", "fedtag.deploy.cli", "up", "--method", "fedavg", "--data", "site-a"]

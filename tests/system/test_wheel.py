@@ -109,6 +109,7 @@ def foreign(tmp_path: Path, write_feature_folder: Callable[..., Path]) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_installed_program_works_beside_modules_of_the_same_names(installed: Path, foreign: Path) -> None:
     kept = {
         name: value for name, value in os.environ.items() if name not in ("PYTHONSAFEPATH", "VIRTUAL_ENV")
