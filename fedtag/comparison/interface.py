@@ -132,7 +132,7 @@ def compare(
         seeds: how many, from 0 on, or which.
         clients, rounds: the settings of these names.
         settings: further ones of all runs, by dotted key or nested.
-        references: also isolated training, FedAvg and the centralised run, where they are not among the methods.
+        references: also the methods that every comparison has, where they are not among the methods.
         out: folder of all runs and tables; runs/comparison where None.
         jobs: runs at once; from 2 on each has a process of its own, to which no object can go.
         progress: whether a bar shows how many runs are done.

@@ -12,14 +12,18 @@ import pandas as pd
 import pyarrow as pa
 
 from fedtag.client.data import checks
-from fedtag.client.data.assembly import Parts
+from fedtag.client.data.assembly import Parts, Reading, assembled
 from fedtag.client.data.metadata import Metadata, are_names
 from fedtag.client.data.problems import Problems, shown
+from fedtag.client.data.splitting import resplit
 from fedtag.client.data.tables import Table, normalised
+from fedtag.client.data.text_graph import NONE, SPLIT_NAMES, TextGraph
 
 NODES = "nodes"
 EDGES = "edges"
 FEATURES = "features"
+DRAWN = (0.6, 0.2, 0.2)
+"""Shares of each class that train, validate and test where no split is given."""
 ENOUGH = 0.5
 """Share of values that are ids from which on a column of edges is taken for an end; those that are none are told."""
 
@@ -43,27 +47,33 @@ class EdgeColumns:
     weight: str | None
 
 
-def frame_parts(
+def read_frames(
     nodes: pd.DataFrame,
     edges: pd.DataFrame,
     node_columns: NodeColumns,
     edge_columns: EdgeColumns,
+    problems: Problems,
+    *,
     features: Any,
     classes: Sequence[str] | None,
     directed: bool,
     name: str,
-    problems: Problems,
-) -> Parts:
-    """Tables as parts of a graph; what is wrong with columns is added to `problems`.
+    seed: int,
+) -> tuple[Reading | None, tuple[str, ...]]:
+    """The graph of two tables, and sentences on what was done for their maker.
 
     Args:
         nodes, edges: the tables.
-        node_columns, edge_columns: what their columns mean.
+        node_columns, edge_columns: what their columns mean; without a split one is drawn.
+        problems: receives every fault.
         features: an array [nodes, d], names of columns of the nodes, or None.
         classes: in their order; those that the labels name where None.
         directed: whether edges are followed in one direction only.
         name: of the graph.
-        problems: receives every fault.
+        seed: of a drawn split.
+
+    Returns:
+        None in place of the graph where something is wrong.
     """
     node_table = _table(nodes, NODES, _named(node_columns), problems)
     if node_table is not None:
@@ -78,8 +88,20 @@ def frame_parts(
     named = tuple(classes) if classes is not None else _classes(nodes, node_columns.label)
     if named and not are_names(list(named)):
         problems.add(NODES, f"classes is {shown(list(named))}", "give distinct names with classes=")
-    meta = Metadata(name, named, directed)
-    return Parts(meta, node_table, edge_table, None, _features(features, nodes, problems), FEATURES)
+    parts = Parts(
+        Metadata(name, named, directed),
+        node_table,
+        edge_table,
+        None,
+        _features(features, nodes, problems),
+        FEATURES,
+    )
+    reading = assembled(parts, problems, require_training=False)
+    if reading is None or node_columns.split is not None or not (reading.graph.labels >= 0).any():
+        return reading, ()
+    shares = ", ".join(f"{share:.0%}" for share in DRAWN)
+    note = f"no split was given: {shares} of each class train, validate and test, drawn with seed {seed}"
+    return replace(reading, graph=resplit(reading.graph, DRAWN, seed)), (note,)
 
 
 def _named(columns: NodeColumns) -> dict[str, str]:
@@ -219,3 +241,17 @@ def _features(features: Any, nodes: pd.DataFrame, problems: Problems) -> Any:
     except (TypeError, ValueError) as error:
         problems.add(NODES, f"features are no numbers ({shown(str(error))})", "name columns of numbers")
         return None
+
+
+def node_frame(graph: TextGraph) -> pd.DataFrame:
+    """A row a node: id, text, label, split."""
+    labels = [graph.classes[code] if code >= 0 else None for code in graph.labels.tolist()]
+    splits = [None if code == NONE else SPLIT_NAMES[code] for code in graph.split.tolist()]
+    return pd.DataFrame({"id": graph.node_ids, "text": graph.texts, "label": labels, "split": splits})
+
+
+def edge_frame(graph: TextGraph) -> pd.DataFrame:
+    """A row an edge: src, dst, weight."""
+    ids = pd.Series(graph.node_ids)
+    ends = {name: ids.take(graph.edges[:, place]).to_numpy() for place, name in enumerate(("src", "dst"))}
+    return pd.DataFrame({**ends, "weight": graph.edge_weights})

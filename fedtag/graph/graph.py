@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fedtag.client.data.assembly import Parts, Reading, assembled
+from fedtag.client.data.assembly import Reading
 from fedtag.client.data.folder import inspected_folder
 from fedtag.client.data.partition import partition
 from fedtag.client.data.problems import Problem, Problems
 from fedtag.client.data.pydocs import PYDOCS
 from fedtag.client.data.sites import site_graphs
 from fedtag.client.data.sources import load_source, read_feature_graph
-from fedtag.client.data.splitting import resplit
-from fedtag.client.data.text_graph import NONE, SPLIT_NAMES, TextGraph
+from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
 from fedtag.common.errors import DataError
-from fedtag.graph.frames import EdgeColumns, NodeColumns, frame_parts
-from fedtag.graph.networks import network_frames, tensor_frames
+from fedtag.graph.frames import EdgeColumns, NodeColumns, edge_frame, node_frame, read_frames
+from fedtag.graph.networks import Frames, network_frames, tensor_frames
 
 if TYPE_CHECKING:
     import networkx as nx
     from torch_geometric.data import Data
-
-DRAWN = (0.6, 0.2, 0.2)
-"""Shares of each class that train, validate and test where no split is given."""
 
 
 class Graph:
@@ -106,18 +101,19 @@ class Graph:
             (2, ('a', 'b'))
         """
         problems = Problems()
-        parts = frame_parts(
+        read = read_frames(
             nodes,
             edges,
             NodeColumns(id, text, label, split),
             EdgeColumns(src, dst, weight),
-            features,
-            classes,
-            directed,
-            name,
             problems,
+            features=features,
+            classes=classes,
+            directed=directed,
+            name=name,
+            seed=seed,
         )
-        return cls._assembled(parts, problems, split is None, seed)
+        return cls(read[0], problems.found, "", read[1])
 
     @classmethod
     def from_networkx(
@@ -149,21 +145,9 @@ class Graph:
             ('Mr. Hi', 'Officer')
         """
         problems = Problems()
-        nodes, edges, matrix = network_frames(graph, [text, label, split], weight, features, problems)
-        if problems.found:
-            return cls(None, problems.found)
-        parts = frame_parts(
-            nodes,
-            edges,
-            NodeColumns("node", text, label, split),
-            EdgeColumns("src", "dst", weight),
-            matrix,
-            classes,
-            graph.is_directed(),
-            name,
-            problems,
-        )
-        return cls._assembled(parts, problems, split is None, seed)
+        attributes = {"text": text, "label": label, "split": split}
+        frames = network_frames(graph, attributes, weight, features, classes, problems)
+        return cls._of(frames, problems, name, seed)
 
     @classmethod
     def from_pyg(
@@ -186,22 +170,27 @@ class Graph:
             classes, name, seed: as for `from_pandas`; without `classes` they are called by their numbers.
         """
         problems = Problems()
-        frames = tensor_frames(data, texts, classes, problems)
+        return cls._of(tensor_frames(data, texts, classes, problems), problems, name, seed)
+
+    @classmethod
+    def _of(cls, frames: Frames | None, problems: Problems, name: str, seed: int) -> Graph:
         if frames is None:
             return cls(None, problems.found)
-        columns = frames.nodes.columns
-        parts = frame_parts(
+        named = {one: one for one in ("text", "label", "split") if one in frames.nodes}
+        return cls.from_pandas(
             frames.nodes,
             frames.edges,
-            NodeColumns("node", *(one if one in columns else None for one in ("text", "label", "split"))),
-            EdgeColumns("src", "dst", "weight"),
-            frames.features,
-            frames.classes,
-            frames.directed,
-            name,
-            problems,
+            id="node",
+            src="src",
+            dst="dst",
+            weight="weight",
+            features=frames.features,
+            classes=frames.classes,
+            directed=frames.directed,
+            name=name,
+            seed=seed,
+            **named,
         )
-        return cls._assembled(parts, problems, "split" not in columns, seed)
 
     @classmethod
     def from_folder(cls, path: str | Path) -> Graph:
@@ -227,15 +216,6 @@ class Graph:
         """A real graph that needs no download: the docstrings of the installed SciPy, linked by their references."""
         return cls(Reading(load_source(PYDOCS)), (), PYDOCS)
 
-    @classmethod
-    def _assembled(cls, parts: Parts, problems: Problems, draw: bool, seed: int) -> Graph:
-        reading = assembled(parts, problems, require_training=False)
-        if reading is None or not draw or not (reading.graph.labels >= 0).any():
-            return cls(reading, problems.found)
-        shares = ", ".join(f"{share:.0%}" for share in DRAWN)
-        note = f"no split was given: {shares} of each class train, validate and test, drawn with seed {seed}"
-        return cls(replace(reading, graph=resplit(reading.graph, DRAWN, seed)), (), "", [note])
-
     @property
     def text_graph(self) -> TextGraph:
         """What fedtag computes on.
@@ -260,17 +240,12 @@ class Graph:
     @property
     def nodes(self) -> pd.DataFrame:
         """A row a node: id, text, label, split."""
-        graph = self.text_graph
-        labels = [graph.classes[code] if code >= 0 else None for code in graph.labels.tolist()]
-        splits = [None if code == NONE else SPLIT_NAMES[code] for code in graph.split.tolist()]
-        return pd.DataFrame({"id": graph.node_ids, "text": graph.texts, "label": labels, "split": splits})
+        return node_frame(self.text_graph)
 
     @property
     def edges(self) -> pd.DataFrame:
         """A row an edge: ids of its ends, and its weight."""
-        graph, ids = self.text_graph, pd.Series(self.text_graph.node_ids)
-        ends = {name: ids.take(graph.edges[:, place]).to_numpy() for place, name in enumerate(("src", "dst"))}
-        return pd.DataFrame({**ends, "weight": graph.edge_weights})
+        return edge_frame(self.text_graph)
 
     def __len__(self) -> int:
         return self.text_graph.num_nodes
@@ -283,17 +258,9 @@ class Graph:
         return f"<fedtag.Graph {graph.name!r}: {'; '.join([said, *self.notes])}>"
 
     def problems(self) -> pd.DataFrame:
-        """What is wrong, a row for each kind: where, what, the rows in which it occurs, the remedy.
-
-        Example:
-            >>> import fedtag
-            >>> fedtag.Graph.built_in().problems().empty
-            True
-        """
-        columns = {"where": str, "what": str, "rows": object, "remedy": str}
-        return pd.DataFrame(
-            [(one.where, one.what, list(one.rows), one.remedy) for one in self._found], columns=list(columns)
-        )
+        """What is wrong, a row for each kind: where, what, the rows in which it occurs, the remedy."""
+        rows = [(one.where, one.what, list(one.rows), one.remedy) for one in self._found]
+        return pd.DataFrame(rows, columns=["where", "what", "rows", "remedy"])
 
     def partition(
         self,

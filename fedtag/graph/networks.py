@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,23 +40,34 @@ class Frames:
 
 def network_frames(
     graph: nx.Graph[Any],
-    attributes: Sequence[str | None],
+    attributes: Mapping[str, str | None],
     weight: str | None,
     features: str | None,
+    classes: Sequence[str] | None,
     problems: Problems,
-) -> tuple[pd.DataFrame, pd.DataFrame, Any]:
-    """Nodes with the named attributes, edges with their weight, and a matrix of features or None."""
+) -> Frames | None:
+    """A graph of NetworkX as tables; None where something is wrong with it.
+
+    Args:
+        graph: with attributes at its nodes.
+        attributes: names of those that are text, label and split, where there are such.
+        weight, features: names of attributes of edges and of nodes.
+        classes: as they were given.
+        problems: receives every fault.
+    """
     ids = list(graph)
     strange = [node for node in ids if not isinstance(node, int | str | np.integer)]
     if strange:
         what = f"node {shown(strange[0])} is neither a whole number nor a text"
         problems.add(GRAPH, what, "rename nodes with networkx.relabel_nodes")
     columns: dict[str, list[Any]] = {"node": ids}
-    for name in filter(None, attributes):
-        columns[name] = [graph.nodes[node].get(name) for node in ids]
-        if all(value is None for value in columns[name]):
+    for ours, theirs in attributes.items():
+        if theirs is None:
+            continue
+        columns[ours] = [graph.nodes[node].get(theirs) for node in ids]
+        if all(value is None for value in columns[ours]):
             there = sorted({str(key) for node in ids for key in graph.nodes[node]})
-            problems.add(GRAPH, f"no node has {name}", f"use one of {', '.join(there) or 'none'}")
+            problems.add(GRAPH, f"no node has {theirs}", f"use one of {', '.join(there) or 'none'}")
     matrix = None
     if features is not None:
         vectors = [graph.nodes[node].get(features) for node in ids]
@@ -64,9 +75,12 @@ def network_frames(
             matrix = np.asarray(vectors, np.float32)
         except (TypeError, ValueError):
             problems.add(GRAPH, f"{features} is no vector of one length at every node", "give each node one")
+    if problems.found:
+        return None
     rows = [(a, b, 1.0 if weight is None else data.get(weight, 1.0)) for a, b, data in graph.edges(data=True)]
-    edges = pd.DataFrame(rows, columns=["src", "dst", weight or "weight"])
-    return pd.DataFrame(columns), edges, matrix
+    edges = pd.DataFrame(rows, columns=["src", "dst", "weight"])
+    named = None if classes is None else tuple(classes)
+    return Frames(pd.DataFrame(columns), edges, matrix, named, graph.is_directed())
 
 
 def tensor_frames(

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 
-from fedtag.client.data.writing import write_folder
-from fedtag.client.prediction.table import table_batches, table_schema
 from fedtag.common.config import flatten
 from fedtag.common.config.places import SEPARATOR, SOURCE
-from fedtag.common.errors import ConfigError, DataError, RunError
+from fedtag.common.errors import ConfigError, DataError
 from fedtag.common.methods.spec import METHODS
+from fedtag.common.settings.defaults import METHOD
 from fedtag.common.settings.registry import Spec
 from fedtag.graph.graph import Graph
-from fedtag.runs import course, prediction
+from fedtag.runs import course
 from fedtag.runs.bars import shown
 from fedtag.runs.listing import register
+from fedtag.runs.predictions import Folder, prediction_frame
 from fedtag.runs.run import Run
 from fedtag.runs.settings import resolve
-from fedtag.server.tracking.release import read_release
-from fedtag.server.tracking.run_directory import SITES, RunDirectory
-
-Folder = str | Path
 
 
 def simulate(
     graph: Graph | Sequence[Graph],
-    method: str | Spec = "dance",
+    method: str | Spec = METHOD,
     *,
     clients: int | None = None,
     rounds: int | None = None,
@@ -63,10 +56,13 @@ def simulate(
         QuorumError: too few clients answered; the run can go on later.
 
     Example:
-        >>> import fedtag
-        >>> run = fedtag.simulate(fedtag.Graph.built_in(), "fedavg", clients=3, rounds=2, seed=0)
-        >>> len(run.rounds)
-        2
+        >>> import fedtag, networkx
+        >>> club = networkx.karate_club_graph()
+        >>> networkx.set_node_attributes(club, {node: f"member {node}" for node in club}, "text")
+        >>> graph = fedtag.Graph.from_networkx(club, text="text", label="club")
+        >>> run = fedtag.simulate(graph, clients=2, rounds=2, seed=0)
+        >>> run.rounds["round"].tolist()
+        [1, 2]
     """
     graphs = [graph] if isinstance(graph, Graph) else list(graph)
     if not graphs or not all(isinstance(one, Graph) for one in graphs):
@@ -144,39 +140,4 @@ def predict(
         ConfigError: neither graph nor site.
     """
     path = run.path if isinstance(run, Run) else Path(run)
-    found = predicted(path, graph, site, device, evidence)
-    schema = table_schema(found.data, found.facts)
-    batches = table_batches(found.data, found.prediction, found.scoring, schema)
-    frame: pd.DataFrame = pa.Table.from_batches(batches, schema).to_pandas()
-    return frame
-
-
-def predicted(
-    path: Path, graph: Graph | Folder | None, site: str | None, device: str, evidence: bool
-) -> prediction.Predicted:
-    """What `predict` makes a table of; arguments as there."""
-    if graph is None and site is None:
-        raise ConfigError("name a graph to predict for, or with site= one of the run's sites")
-    own = None if site is None else site_folder(path, site)
-    with ExitStack() as stack:
-        if isinstance(graph, Graph):
-            made = stack.enter_context(tempfile.TemporaryDirectory(prefix="fedtag-"))
-            folder = write_folder(graph.text_graph, Path(made) / "graph")
-        else:
-            folder = Path(graph) if graph is not None else own or path
-        config = read_release(RunDirectory.open_release(path)).config
-        workspace = own if prediction.keeps(config) else None
-        return prediction.predict(path, folder, None, device, evidence, site, workspace)
-
-
-def site_folder(path: Path, site: str) -> Path:
-    """The folder of a simulated site.
-
-    Raises:
-        RunError: the run has no such site here.
-    """
-    sites = sorted(one.parent.name for one in (path / SITES).glob("*/meta.json"))
-    if site not in sites:
-        there = ", ".join(sites) or "none, since sites of a deployment are elsewhere"
-        raise RunError(f"{RunDirectory.open(path).path} has no site '{site}'; it has {there}")
-    return path / SITES / site
+    return prediction_frame(path, graph, site, device, evidence)

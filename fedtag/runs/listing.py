@@ -18,8 +18,8 @@ def methods() -> pd.DataFrame:
 
     Example:
         >>> import fedtag
-        >>> fedtag.methods().loc["fedavg", "kind"]
-        'method'
+        >>> sorted(set(fedtag.methods()["kind"]))
+        ['backbone', 'condenser', 'method', 'part', 'preset']
     """
     rows = [
         (one.name, one.kind, one.title, one.source, one.origin.package, ", ".join(one.traits))
@@ -44,8 +44,8 @@ def settings(method: str | None = None) -> pd.DataFrame:
 
     Example:
         >>> import fedtag
-        >>> int(fedtag.settings("fedavg").loc["train.epochs", "value"])
-        3
+        >>> fedtag.settings().loc["model.hidden", "value"]
+        64
     """
     meanings = setting_descriptions()
     values = default_settings() if method is None else RunConfig.from_flat({"method": method}).to_flat()

@@ -103,9 +103,9 @@ class Run:
         evidence: bool = True,
     ) -> pd.DataFrame:
         """Classes of all nodes by the released model; arguments as of `fedtag.predict`."""
-        from fedtag.runs.interface import predict
+        from fedtag.runs.predictions import prediction_frame
 
-        return predict(self, graph, site=site, device=device, evidence=evidence)
+        return prediction_frame(self.path, graph, site, device, evidence)
 
     def embeddings(
         self, graph: Graph | str | Path | None = None, *, site: str | None = None, device: str = "auto"
@@ -121,7 +121,7 @@ class Run:
         Raises:
             RunError: the method has no such representation, or released no model.
         """
-        from fedtag.runs.interface import predicted
+        from fedtag.runs.predictions import predicted
 
         found = predicted(self.path, graph, site, device, evidence=False)
         if found.prediction.hidden is None:

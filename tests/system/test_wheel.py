@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 UNLISTED = "common/unlisted/__init__.py"
 # What a machine's operator copies from the checkout; no program reads it from the package.
 OPERATION = ("deploy/kubernetes/", "deploy/systemd/")
-DATA = (".toml", ".j2")
+DATA = (".toml", ".j2", ".pyi")
 
 
 @pytest.fixture(scope="module")

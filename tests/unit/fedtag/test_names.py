@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib
 import importlib.util
 import subprocess
@@ -51,3 +52,46 @@ def test_an_overwritten_name_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
         (place / f"{name}.py").write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     assert overwritten(importlib.import_module("public_names")) == ["run"]
+
+
+def test_importing_takes_no_time_and_no_library() -> None:
+    code = (
+        "import sys, time; start = time.perf_counter(); import fedtag; print(time.perf_counter() - start); "
+        "print(*sorted({'torch', 'pandas', 'flwr', 'numpy'} & set(sys.modules)))"
+    )
+    times = []
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        seconds, loaded = done.stdout.split("\n")[:2]
+        times.append(float(seconds))
+        assert loaded == ""
+    assert min(times) <= 0.3
+
+
+@pytest.mark.parametrize("module", [fedtag, fedtag.extension])
+def test_every_public_name_is_there_and_documented(module: ModuleType) -> None:
+    for name in module.__all__:
+        found = getattr(module, name)
+        assert isinstance(found, int) or (found.__doc__ or "").strip(), name
+    with pytest.raises(AttributeError):
+        _ = module.nothing  # type: ignore[attr-defined]
+
+
+EXAMPLES = ("fedtag.graph.graph", "fedtag.runs.interface", "fedtag.runs.listing")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_say_what_happens(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEDTAG_CACHE", str(tmp_path / "cache"))
+    done = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert done.failed == 0
+
+
+def test_there_are_examples() -> None:
+    finder = doctest.DocTestFinder()
+    told = {
+        name: sum(len(one.examples) for one in finder.find(importlib.import_module(name)))
+        for name in EXAMPLES
+    }
+    assert all(told.values()), told

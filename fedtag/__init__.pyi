@@ -1,0 +1,12 @@
+from . import errors as errors
+from . import extension as extension
+from .comparison.interface import ComparisonResult as ComparisonResult
+from .comparison.interface import compare as compare
+from .graph.graph import Graph as Graph
+from .runs.interface import open_run as open_run
+from .runs.interface import predict as predict
+from .runs.interface import simulate as simulate
+from .runs.listing import methods as methods
+from .runs.listing import register as register
+from .runs.listing import settings as settings
+from .runs.run import Run as Run
