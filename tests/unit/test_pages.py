@@ -20,7 +20,7 @@ README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 PAGES = ["README.md", "CONTRIBUTING.md", "deploy/README.md"]
 # What commands wrote below results/ is as they wrote it.
 WRITTEN = [*(REPOSITORY / "docs").glob("*.md"), *(REPOSITORY / "docs").glob("methods/*.md")]
-PAGES += sorted(path.relative_to(REPOSITORY).as_posix() for path in WRITTEN) + ["docs/results/README.md"]
+PAGES += [*sorted(path.relative_to(REPOSITORY).as_posix() for path in WRITTEN), "docs/results/README.md"]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
