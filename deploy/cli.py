@@ -16,6 +16,7 @@ from fedtag.deploy.commands.bundling import bundle
 from fedtag.deploy.commands.certifying import certificates
 from fedtag.deploy.commands.checking import doctor, list_settings, validate
 from fedtag.deploy.commands.comparing import compare
+from fedtag.deploy.commands.creating import new
 from fedtag.deploy.commands.explaining import audit, report
 from fedtag.deploy.commands.exporting import export
 from fedtag.deploy.commands.listing import methods
@@ -31,7 +32,7 @@ from fedtag.deploy.terminal.endings import departing_readers, exit_codes
 from fedtag.deploy.terminal.help import WIDTH, PlainCommand, PlainGroup
 
 PANELS = {
-    "For researchers": (simulate, demo, compare, report, methods, list_settings, train_on),
+    "For researchers": (simulate, demo, compare, report, methods, list_settings, train_on, new),
     "For coordinators": (up, bundle, status, certificates, doctor),
     "For institutions": (validate, identity, predict, export),
     "For auditors": (audit, privacy_audit),

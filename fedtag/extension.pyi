@@ -19,6 +19,7 @@ from .common.parts.spec import PartSpec as PartSpec
 from .common.settings.registry import INTERFACE as INTERFACE
 from .common.settings.run_settings import RunSettings as RunSettings
 from .common.settings.sections import Section as Section
+from .common.synthetic.condensed import Condensed as Condensed
 from .common.wire.records import Content as Content
 from .common.wire.records import Reply as Reply
 from .common.wire.records import prefixed as prefixed

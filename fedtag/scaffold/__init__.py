@@ -1,0 +1,1 @@
+"""Packages of one's own, begun: `fedtag new`."""
