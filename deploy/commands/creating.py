@@ -20,8 +20,8 @@ def new(
 ) -> None:
     """Begin a package with a method, part, condenser or backbone of your own.
 
-    Writes a package that runs as it stands, with its entry point, and a test of the contract; one line is marked, and
-    its test fails until it is filled in.
+    Reads nothing; writes a package that runs as it stands, with its entry point, and a test of the contract. One line
+    is marked, and its test fails until it is filled in.
 
     Example: `fedtag new method class-balance`
     """

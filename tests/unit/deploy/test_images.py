@@ -135,7 +135,7 @@ def packed(path: str) -> bool:
     """Whether a file of the checkout goes into the wheel."""
     inside = path.split("/")[0] in ROOTS.values()
     operations = path.startswith(("deploy/kubernetes/", "deploy/systemd/"))
-    return inside and not operations and path.endswith((".py", ".j2", ".toml"))
+    return inside and not operations and path.endswith((".py", ".pyi", ".j2", ".toml", "py.typed"))
 
 
 def test_context_holds_the_packages_and_no_keys() -> None:
