@@ -209,7 +209,8 @@ class Graph:
         try:
             return cls(Reading(read_feature_graph(path)), (), str(path))
         except DataError as error:
-            return cls(None, [Problem(Path(path).name, str(error).rstrip("."), "write the file anew")])
+            what, _, remedy = str(error).rstrip(".").rpartition("; ")
+            return cls(None, [Problem(Path(path).name, what, remedy)])
 
     @classmethod
     def built_in(cls) -> Graph:

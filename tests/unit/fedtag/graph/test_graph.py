@@ -220,7 +220,8 @@ def test_folders_are_read_and_written(tmp_path: Path) -> None:
         ("papers", "there is no edges.parquet or edges.csv", "add one")
     ]
     assert "is not a folder" in told(fedtag.Graph.from_folder(tmp_path / "nowhere"))[0][1]
-    assert len(fedtag.Graph.from_npz(tmp_path / "no.npz").problems()) == 1
+    ((where, what, remedy),) = told(fedtag.Graph.from_npz(tmp_path / "no.npz"))
+    assert (where, what, remedy) == ("no.npz", f"There is no file {tmp_path / 'no.npz'}", "check the path")
 
 
 def test_a_partition_is_that_of_a_simulation(
