@@ -24,6 +24,7 @@ from fedtag.graph.graph import Graph
 from fedtag.runs.bars import bar
 from fedtag.runs.listing import register
 from fedtag.runs.run import Run
+from fedtag.runs.simulation import folder_name
 from fedtag.server.comparison.plots import drawn, drawn_curves
 from fedtag.server.comparison.results import Line, lines
 from fedtag.server.pages.figures import PAPER, Figure, styled
@@ -155,7 +156,7 @@ def compare(
     study = {
         "title": TITLE,
         "seeds": seeds if isinstance(seeds, int) else tuple(seeds),
-        "data": (SEPARATOR.join(source_of(one, home) for one in graphs),),
+        "data": (sources_of(graphs, home),),
         "settings": {
             **{key: value for key, value in shared.items() if value is not None},
             **(settings or {}),
@@ -167,9 +168,17 @@ def compare(
     return ComparisonResult(carried_out(wanted, home, jobs, lambda matrix, left: bars(left, progress)))
 
 
-def source_of(graph: Graph, home: Path) -> str:
-    """Where the graph of a comparison lies, in whose folder it is written if it is in memory alone."""
-    return graph.source or str(graph.to_folder(home / DATA / graph.name))
+def sources_of(graphs: Sequence[Graph], home: Path) -> str:
+    """Where the graphs of a comparison lie, in whose folder those are written that are in memory alone."""
+    several = len(graphs) > 1
+    found = []
+    for place, graph in enumerate(graphs):
+        # A name says nothing about where something may be written.
+        name = folder_name(graph.name).strip(".") or DATA
+        found.append(
+            graph.source or str(graph.to_folder(home / DATA / (f"{place}-{name}" if several else name)))
+        )
+    return SEPARATOR.join(found)
 
 
 @contextmanager

@@ -227,6 +227,15 @@ def test_a_comparison_of_a_graph_in_memory_is_used_again(graph: fedtag.Graph, tm
         fedtag.compare(other, ["fedavg"], **asked)
 
 
+def test_a_name_says_nothing_of_where_it_is_written(graph: fedtag.Graph, tmp_path: Path) -> None:
+    home = tmp_path / "deep" / "down"
+    asked = {"seeds": 1, "rounds": 1, "clients": 2, "settings": SMALL, "out": home}
+    made = fedtag.compare(in_memory(graph, "../../../out; of/here"), ["fedavg"], **asked)
+    assert made.failures == {}
+    assert [path.name for path in tmp_path.iterdir()] == ["deep"]
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["down"]
+
+
 def test_an_object_takes_the_place_of_its_earlier_self_and_of_no_package(
     graph: fedtag.Graph, tmp_path: Path, handed_over: None
 ) -> None:
