@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.pydocs import PYDOCS, read_pydocs
 from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph, canonical_edges
+from fedtag.common.config.places import SEPARATOR
 from fedtag.common.errors import DataError
 
 PLANETOID = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
@@ -46,6 +47,12 @@ def load_source(spec: str, cache: str | Path | None = None) -> TextGraph:
         f"data is {spec!r}, which is neither a folder nor a file here; give a data folder, a feature graph .npz, "
         f"pydocs, or a public set ({', '.join(PUBLIC)})."
     )
+
+
+def source_of(path: str | Path) -> str:
+    """A path as a source that holds from any folder; empty where it cannot be one of several."""
+    place = str(Path(path).absolute())
+    return "" if SEPARATOR in place else place
 
 
 def read_feature_graph(path: str | Path) -> TextGraph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fedtag.common.condensers.spec import NONE
+from fedtag.common.config.forms import flatten
 from fedtag.common.methods.spec import METHODS, sentences
 from fedtag.common.numerics.robust_rules import GROUP_MEDIAN, GROUP_RULES, fewest_clients
 from fedtag.common.parts.spec import part_specs
@@ -21,8 +22,25 @@ def excluded_combinations(settings: RunSettings) -> tuple[str, ...]:
         *_secure(settings),
         *_differential(settings),
         *_condensation(settings),
+        *_started(settings),
         *sentences(
             (*method.excluded, *(one for part in part_specs(settings) for one in part.excluded)), settings
+        ),
+    )
+
+
+def _started(settings: RunSettings) -> tuple[str, ...]:
+    """What does not go with training on from a released model."""
+    if not settings.parent:
+        return ()
+    tables = {name: table.model_dump(by_alias=True) for name, table in settings.tables.items()}
+    flat = flatten({**settings.model_dump(by_alias=True), **tables})
+    if settings.privacy.dp.mode == "off" and not METHODS.get(settings.method).noises(flat):
+        return ()
+    return (
+        (
+            "parent: the guarantee of a run that adds noise would leave out what the released model tells from which it "
+            "trains on: begin anew, without --from, or do without noise"
         ),
     )
 

@@ -117,6 +117,10 @@ class MethodSpec(Spec):
         for trait, allowed in CHOICES.items():
             if (value := getattr(self.traits, trait)) not in allowed:
                 yield f"has traits.{trait} = {value!r}: use one of {', '.join(allowed)}"
+        for side in ("client", "server"):
+            value = getattr(self, side)
+            if not value or isinstance(value, type):
+                yield f"has {side} = {value!r}: give an import string, or an object of such a class"
         yield from record_faults(self.records, BASE_RECORDS)
 
 

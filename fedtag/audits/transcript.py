@@ -29,6 +29,7 @@ from fedtag.server.protocol.phases import Phase
 from fedtag.server.protocol.state import ServerState
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.sums.outcome import Outcome
+from fedtag.server.tracking.parent import PARENT
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
 
 OWN = ("state", "secure", "keys", "letters", "evidence")
@@ -126,9 +127,10 @@ def replayed(path: Path, device: str, progress: Progress) -> Iterator[Replayed]:
         sites = simulate_sites(config, folder / SITES)
         reader = _Reader(config, client_method_of(config).seen_phases, progress)
         clients = [SiteRun(site, config) for site in sites]
-        rounds = Rounds(
-            InProcessGrid(clients), config, RunDirectory(folder / "run"), _Silent(), witness=reader.read
-        )
+        directory = RunDirectory(folder / "run")
+        if config.parent:
+            shutil.copytree(path / PARENT, directory.path / PARENT)
+        rounds = Rounds(InProcessGrid(clients), config, directory, _Silent(), witness=reader.read)
         with suppress(EnoughError):
             rounds.run()
         yield Replayed(config, sites, tuple(reader.seen))

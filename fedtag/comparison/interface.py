@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,12 @@ import pandas as pd
 from fedtag.common.config.places import SEPARATOR
 from fedtag.common.errors import ConfigError
 from fedtag.common.logs import LOGGER
-from fedtag.common.settings.registry import Spec
+from fedtag.common.methods.spec import METHODS, PRESETS
+from fedtag.common.settings.registry import HERE, Registry, Spec
 from fedtag.comparison.course import Compared
 from fedtag.comparison.course import compare as carried_out
 from fedtag.comparison.matrix import Cell
-from fedtag.comparison.outcome import DATA, PAGE, check_home
+from fedtag.comparison.outcome import GRAPHS, PAGE, check_home
 from fedtag.comparison.progress import ROUNDS, Note, Step
 from fedtag.comparison.request import TITLE
 from fedtag.comparison.study import REFERENCES, checked_study
@@ -88,6 +90,8 @@ class ComparisonResult:
     def plot(self, over: str = "methods") -> Figure:
         """Test accuracy of all methods with its standard deviation; `over` may be "rounds"."""
         comparison = self._made.comparison
+        if over not in ("methods", "rounds"):
+            raise ConfigError(f"over = '{over}': use methods or rounds")
         with styled(PAPER):
             if over == "rounds":
                 return drawn_curves(comparison, PAPER)
@@ -142,17 +146,17 @@ def compare(
         ConfigError, DataError: settings or data are at fault.
         RunError: a run that is there has other settings or other data.
     """
-    objects = [one for one in methods if isinstance(one, Spec)]
+    names = [one if isinstance(one, str) else register(one) for one in methods]
+    objects = [one for one in names if any(is_here(registry, one) for registry in (METHODS, PRESETS))]
     if objects and jobs > 1:
-        here = ", ".join(one.name for one in objects)
+        here = ", ".join(objects)
         raise ConfigError(
             f"jobs = {jobs}: {here} lives in this process alone; use jobs=1, or install a package that brings it"
         )
-    names = [one if isinstance(one, str) else register(one) for one in methods]
     home = Path(out).absolute() if out is not None else HOME.absolute()
     check_home(home)
     graphs = [graph] if isinstance(graph, Graph) else list(graph)
-    shared = {"clients": clients if len(graphs) == 1 else len(graphs), "rounds": rounds}
+    shared = {"clients": clients if isinstance(graph, Graph) else len(graphs), "rounds": rounds}
     study = {
         "title": TITLE,
         "seeds": seeds if isinstance(seeds, int) else tuple(seeds),
@@ -168,17 +172,34 @@ def compare(
     return ComparisonResult(carried_out(wanted, home, jobs, lambda matrix, left: bars(left, progress)))
 
 
+def is_here(registry: Registry[Any], name: str) -> bool:
+    """Whether something was handed over as an object."""
+    return name in registry and registry.origin(name).package == HERE
+
+
 def sources_of(graphs: Sequence[Graph], home: Path) -> str:
-    """Where the graphs of a comparison lie, in whose folder those are written that are in memory alone."""
+    """Where the graphs of a comparison lie, in whose folder those are written that are in memory alone.
+
+    A name says nothing about where something may be written, and a folder has its graph's digest in its path, so that
+    other data are never put in the place of those of runs that are there.
+    """
     several = len(graphs) > 1
     found = []
     for place, graph in enumerate(graphs):
-        # A name says nothing about where something may be written.
-        name = folder_name(graph.name).strip(".") or DATA
-        found.append(
-            graph.source or str(graph.to_folder(home / DATA / (f"{place}-{name}" if several else name)))
-        )
+        name = folder_name(graph.name).strip(".") or "graph"
+        folder = home / GRAPHS / digest_of(graph)[:12] / (f"{place}-{name}" if several else name)
+        found.append(graph.source or str(folder if folder.is_dir() else graph.to_folder(folder)))
     return SEPARATOR.join(found)
+
+
+def digest_of(graph: Graph) -> str:
+    """SHA-256 (hex) of what a graph holds."""
+    digest = hashlib.sha256(repr((graph.name, graph.classes, graph.text_graph.directed)).encode())
+    for frame in (graph.nodes, graph.edges):
+        digest.update(pd.util.hash_pandas_object(frame).to_numpy().tobytes())
+    features = graph.text_graph.features
+    digest.update(b"" if features is None else features.tobytes())
+    return digest.hexdigest()
 
 
 @contextmanager

@@ -32,8 +32,8 @@ STUDY = "study.toml"
 MARK = "# Written by fedtag compare, which overwrites it."
 TABLES = ("comparison.md", "comparison.csv")
 PAGE = "comparison.html"
-DATA = "data"
-"""Folder of the graphs that were in memory alone."""
+GRAPHS = ".graphs"
+"""Folder of the graphs that were in memory alone, which are there before anything else."""
 
 
 def comparison_of(matrix: Matrix) -> Comparison:
@@ -92,7 +92,7 @@ def check_home(home: Path) -> None:
         return
     if not home.is_dir():
         raise RunError(f"{home} is a file; choose another --out")
-    there = {entry.name for entry in home.iterdir()} - {LOCK, DATA}
+    there = {entry.name for entry in home.iterdir()} - {LOCK, GRAPHS}
     if there and STUDY not in there:
         raise RunError(f"{home} is not empty and holds no comparison; choose another --out")
     if there and not is_marked(home / STUDY):

@@ -28,7 +28,7 @@ OF_ROWS = ("aggregation", "privacy")
 and their tables."""
 OF_ALL = ("aggregation.average-decay",)
 """Settings of these tables that all methods have."""
-RESERVED = ("seed", "out", "resume", "data.source", "data.sites")
+RESERVED = ("seed", "out", "resume", "parent", "data.source", "data.sites")
 """Settings that make the matrix; neither rows nor the common settings can hold them."""
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 1000

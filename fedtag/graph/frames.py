@@ -17,7 +17,7 @@ from fedtag.client.data.metadata import Metadata, are_names
 from fedtag.client.data.problems import Problems, shown
 from fedtag.client.data.splitting import resplit
 from fedtag.client.data.tables import Table, normalised
-from fedtag.client.data.text_graph import NONE, SPLIT_NAMES, TextGraph
+from fedtag.client.data.text_graph import SPLIT_NAMES, TextGraph
 
 NODES = "nodes"
 EDGES = "edges"
@@ -85,9 +85,15 @@ def read_frames(
             )
     ends = _ends(edges, edge_columns, node_table, problems)
     edge_table = None if ends is None else _table(edges, EDGES, ends, problems)
-    named = tuple(classes) if classes is not None else _classes(nodes, node_columns.label)
+    named = (
+        tuple(map(checks.written, classes)) if classes is not None else _classes(nodes, node_columns.label)
+    )
     if named and not are_names(list(named)):
         problems.add(NODES, f"classes is {shown(list(named))}", "give distinct names with classes=")
+    if not isinstance(directed, bool):
+        problems.add("directed", f"is {shown(directed)}", "give True or False")
+    if not isinstance(name, str) or not name.strip():
+        problems.add("name", f"is {shown(name)}", "give a text")
     parts = Parts(
         Metadata(name, named, directed),
         node_table,
@@ -143,7 +149,8 @@ def _column(values: pd.Series[Any], table: str, name: str, problems: Problems) -
         problems.add_rows(
             table, f"{name} is not valid Unicode", np.array(bad) + 1, "decode it anew, as UTF-8"
         )
-        column = pa.array([None if row in set(bad) else text for row, text in enumerate(texts)])
+        odd = set(bad)
+        column = pa.array([None if row in odd else text for row, text in enumerate(texts)])
     except (pa.ArrowException, OverflowError):
         column = pa.array([None if _is_missing(value) else str(value) for value in values])
     texts_of = (pa.types.is_string, pa.types.is_large_binary)
@@ -168,13 +175,16 @@ def _ends(
     edges: pd.DataFrame, columns: EdgeColumns, nodes: Table | None, problems: Problems
 ) -> dict[str, str] | None:
     """The columns of the edges by what the contract calls them; None where the ends cannot be told."""
+    if not isinstance(edges, pd.DataFrame):
+        problems.add(EDGES, f"is {shown(type(edges).__name__)}", "give a pandas DataFrame")
+        return None
     weight = {} if columns.weight is None else {"weight": columns.weight}
     if columns.src is not None and columns.dst is not None:
         return {"src": columns.src, "dst": columns.dst, **weight}
     if columns.src is not None or columns.dst is not None:
         problems.add(EDGES, "one end is named and the other is not", "give both src= and dst=, or neither")
         return None
-    if nodes is None or not isinstance(edges, pd.DataFrame):
+    if nodes is None:
         # Without ids nothing can be told; what is wrong with the nodes has been said.
         return None
     ids = checks.identifiers(nodes, "node_id", Problems())
@@ -183,9 +193,7 @@ def _ends(
         for place, column in enumerate(edges.columns)
         if column != columns.weight
     }
-    likely = [column for column, share in shares.items() if share > ENOUGH]
-    whole = [column for column in likely if shares[column] == 1]
-    ends = whole if len(whole) == 2 else likely
+    ends = [column for column, share in shares.items() if share > ENOUGH]
     if len(ends) != 2:
         there = ", ".join(ends) or "none"
         problems.add(
@@ -217,8 +225,9 @@ def _classes(nodes: pd.DataFrame, label: str | None) -> tuple[str, ...]:
     column = nodes[label]
     if isinstance(column.dtype, pd.CategoricalDtype):
         return tuple(checks.written(value) for value in column.cat.categories)
-    values = [value for value in column.dropna().unique() if checks.written(value)]
-    numbers = all(isinstance(value, int | float | np.number) for value in values)
+    # As numbers of Python, whatever their width, since values are written as these are.
+    values = [value for value in column.dropna().unique().tolist() if checks.written(value)]
+    numbers = all(isinstance(value, int | float) for value in values)
     ordered = sorted(values) if numbers else sorted(map(checks.written, values))
     return tuple(dict.fromkeys(map(checks.written, ordered)))
 
@@ -229,24 +238,28 @@ def _features(features: Any, nodes: pd.DataFrame, problems: Problems) -> Any:
         return features
     if hasattr(features, "detach"):
         return features.detach().cpu().numpy()
+    if hasattr(features, "toarray"):
+        return features.toarray()
     names = [features] if isinstance(features, str) else list(features)
-    missing = [str(name) for name in names if name not in nodes]
+    of_columns = not isinstance(features, pd.DataFrame) and all(isinstance(name, str) for name in names)
+    missing = [name for name in names if of_columns and name not in nodes]
     if missing:
-        problems.add(
-            NODES, f"column {', '.join(missing[:5])} is missing", "name columns of the nodes with features="
-        )
+        named = ", ".join(missing[:5])
+        problems.add(NODES, f"column {named} is missing", "name columns of the nodes with features=")
         return None
     try:
-        return nodes[names].to_numpy(np.float32)
+        return np.asarray(nodes[names] if of_columns else features, np.float32)
     except (TypeError, ValueError) as error:
-        problems.add(NODES, f"features are no numbers ({shown(str(error))})", "name columns of numbers")
+        problems.add(
+            FEATURES, f"are no numbers of one shape ({shown(str(error))})", "give an array [nodes, d]"
+        )
         return None
 
 
 def node_frame(graph: TextGraph) -> pd.DataFrame:
     """A row a node: id, text, label, split."""
-    labels = [graph.classes[code] if code >= 0 else None for code in graph.labels.tolist()]
-    splits = [None if code == NONE else SPLIT_NAMES[code] for code in graph.split.tolist()]
+    labels = np.array([*graph.classes, None], dtype=object)[graph.labels]
+    splits = np.array([None, *SPLIT_NAMES[1:]], dtype=object)[graph.split]
     return pd.DataFrame({"id": graph.node_ids, "text": graph.texts, "label": labels, "split": splits})
 
 

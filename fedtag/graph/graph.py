@@ -14,7 +14,7 @@ from fedtag.client.data.partition import partition
 from fedtag.client.data.problems import Problem, Problems
 from fedtag.client.data.pydocs import PYDOCS
 from fedtag.client.data.sites import site_graphs
-from fedtag.client.data.sources import load_source, read_feature_graph
+from fedtag.client.data.sources import load_source, read_feature_graph, source_of
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
 from fedtag.common.errors import DataError
@@ -197,7 +197,7 @@ class Graph:
         """A data folder with nodes, edges and meta.json, as `to_folder` and other programs write it."""
         problems = Problems()
         reading = inspected_folder(path, problems, require_training=False)
-        return cls(reading, problems.found, str(path))
+        return cls(reading, problems.found, source_of(path))
 
     @classmethod
     def from_npz(cls, path: str | Path) -> Graph:
@@ -207,7 +207,7 @@ class Graph:
         edge once, and may hold train_mask, val_mask and test_mask.
         """
         try:
-            return cls(Reading(read_feature_graph(path)), (), str(path))
+            return cls(Reading(read_feature_graph(path)), (), source_of(path))
         except DataError as error:
             what, _, remedy = str(error).rstrip(".").rpartition("; ")
             return cls(None, [Problem(Path(path).name, what, remedy)])
@@ -256,7 +256,10 @@ class Graph:
             return f"<fedtag.Graph with {len(self._found)} problems: see problems()>"
         graph = self.text_graph
         said = f"{graph.num_nodes} nodes, {len(graph.edges)} edges, {len(graph.classes)} classes"
-        return f"<fedtag.Graph {graph.name!r}: {'; '.join([said, *self.notes])}>"
+        repairs = self._reading.repairs
+        left_out = repairs.self_loops + repairs.duplicate_edges
+        repaired = [f"{left_out} self-loops and repeated edges left out"] if left_out else []
+        return f"<fedtag.Graph {graph.name!r}: {'; '.join([said, *repaired, *self.notes])}>"
 
     def problems(self) -> pd.DataFrame:
         """What is wrong, a row for each kind: where, what, the rows in which it occurs, the remedy."""

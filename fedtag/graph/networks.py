@@ -68,12 +68,21 @@ def network_frames(
         if all(value is None for value in columns[ours]):
             there = sorted({str(key) for node in ids for key in graph.nodes[node]})
             problems.add(GRAPH, f"no node has {theirs}", f"use one of {', '.join(there) or 'none'}")
+    if (
+        weight is not None
+        and graph.number_of_edges()
+        and all(weight not in data for *_, data in graph.edges(data=True))
+    ):
+        there = sorted({str(key) for *_, data in graph.edges(data=True) for key in data})
+        problems.add(GRAPH, f"no edge has {weight}", f"use one of {', '.join(there) or 'none'}")
     matrix = None
     if features is not None:
         vectors = [graph.nodes[node].get(features) for node in ids]
         try:
             matrix = np.asarray(vectors, np.float32)
         except (TypeError, ValueError):
+            matrix = None
+        if matrix is None or matrix.ndim != 2 or not np.isfinite(matrix).all():
             problems.add(GRAPH, f"{features} is no vector of one length at every node", "give each node one")
     if problems.found:
         return None
@@ -91,6 +100,10 @@ def tensor_frames(
         what = f"{shown(type(data).__name__)} has no edge_index of one graph"
         problems.add(GRAPH, what, "give one torch_geometric.data.Data; a dataset has it at [0]")
         return None
+    # Whoever has such a graph has loaded both.
+    import torch
+    from torch_geometric.utils import is_undirected
+
     count = int(data.num_nodes)
     columns: dict[str, Any] = {"node": np.arange(count)}
     if texts is not None:
@@ -108,16 +121,19 @@ def tensor_frames(
                 "y", f"{labels.max()} is the number of no class of {len(named)}", "name all with classes="
             )
             return None
-        columns["label"] = [named[label] if label >= 0 else None for label in labels.tolist()]
-    split = _split(data, count, labels)
+        columns["label"] = np.array([*named, None], dtype=object)[labels]
+    split = _split(data, count, labels, problems)
     if split is not None:
         columns["split"] = split
     if problems.found:
         return None
     edges = _edges(data)
     features = getattr(data, "x", None) if texts is None else None
+    if features is not None and (features.layout != torch.strided):
+        features = features.to_dense()
     matrix = None if features is None else features.detach().cpu().numpy()
-    return Frames(pd.DataFrame(columns), edges, matrix, named, not data.is_undirected())
+    directed = not is_undirected(data.edge_index, num_nodes=count)
+    return Frames(pd.DataFrame(columns), edges, matrix, named, directed)
 
 
 def _labels(data: Any, count: int, problems: Problems) -> Any:
@@ -133,20 +149,30 @@ def _labels(data: Any, count: int, problems: Problems) -> Any:
     return labels
 
 
-def _split(data: Any, count: int, labels: Any) -> list[str | None] | None:
+def _split(data: Any, count: int, labels: Any, problems: Problems) -> Any:
     """The names of the splits by the masks; a node without a label is in none, as elsewhere in this format."""
     masks = {name: getattr(data, mask, None) for mask, name in MASKS.items()}
     if all(mask is None for mask in masks.values()):
         return None
-    split: list[str | None] = [None] * count
+    split = np.full(count, None, dtype=object)
+    seen = np.zeros(count, bool)
     for name, mask in masks.items():
         if mask is None:
             continue
         # Sets with several published splits hold one column for each; the first is the usual one.
-        first = mask[:, 0] if mask.dim() == 2 else mask
-        for row in first.nonzero().flatten().tolist():
-            if labels is not None and labels[row] >= 0:
-                split[row] = name
+        first = (mask[:, 0] if mask.dim() == 2 else mask).detach().cpu().numpy()
+        if first.shape != (count,) or first.dtype != bool:
+            what = (
+                f"is {first.dtype} of the shape {list(first.shape)}, and must be [{count}] of true and false"
+            )
+            problems.add(f"{name}_mask", what, "make it a mask")
+            return None
+        if (first & seen).any():
+            problems.add(f"{name}_mask", "has nodes that another mask has", "put each node into one of them")
+            return None
+        seen |= first
+        if labels is not None:
+            split[first & (labels >= 0)] = name
     return split
 
 

@@ -20,7 +20,7 @@ from fedtag.runs.bars import shown
 from fedtag.runs.listing import register
 from fedtag.runs.predictions import Folder, prediction_frame
 from fedtag.runs.run import Run
-from fedtag.runs.settings import resolve
+from fedtag.runs.settings import OWNED, resolve
 
 
 def simulate(
@@ -68,28 +68,37 @@ def simulate(
     if not graphs or not all(isinstance(one, Graph) for one in graphs):
         raise ConfigError("graph: give a fedtag.Graph, or a list with one for each client")
     name = method if isinstance(method, str) else register(method)
-    given = {"method": name, "clients": clients, "rounds": rounds, "seed": seed, "device": device}
-    given |= {
-        "out": None if out is None else str(out),
-        "clients": clients if len(graphs) == 1 else len(graphs),
+    given: dict[str, Any] = {
+        "method": name,
+        "clients": clients,
+        "rounds": rounds,
+        "seed": seed,
+        "device": device,
     }
-    if len(graphs) > 1 and clients not in (None, len(graphs)):
-        raise ConfigError(
-            f"clients = {clients}: {len(graphs)} graphs are {len(graphs)} clients, leave it out"
-        )
+    given["out"] = None if out is None else str(out)
+    if not isinstance(graph, Graph):
+        if clients not in (None, len(graphs)):
+            raise ConfigError(f"clients = {clients}: {len(graphs)} graphs are as many clients, leave it out")
+        given["clients"] = len(graphs)
     # Faults of the data come before those of settings, and before anything is written.
     read = [one.text_graph for one in graphs]
     if bare := [one.name for one in read if not one.classes]:
         raise DataError(
             f"{', '.join(bare)}: there are no classes to learn, name the column of labels with label="
         )
-    named = all(one.source for one in graphs)
-    source = SEPARATOR.join(one.source if named else one.name for one in graphs)
+    on_disk = all(one.source for one in graphs)
+    source = SEPARATOR.join(one.source if on_disk else one.name for one in graphs)
     flat = {key: value for key, value in given.items() if value is not None}
-    config = resolve({**flat, SOURCE: source, **flatten(dict(settings or {}))})
+    further = flatten(dict(settings or {}))
+    if owned := sorted({*OWNED, SOURCE} & further.keys()):
+        named = ", ".join(owned)
+        raise ConfigError(
+            f"settings: {named} cannot be set here; give a graph, start= or open_run(...).resume()"
+        )
+    config = resolve({**flat, SOURCE: source, **further})
     with shown(progress) as bar:
         parent = start.path if isinstance(start, Run) else None if start is None else Path(start)
-        return Run(course.start(config, progress=bar, graphs=() if named else read, parent=parent))
+        return Run(course.start(config, progress=bar, graphs=read, parent=parent))
 
 
 def open_run(path: Folder, *specs: Spec) -> Run:

@@ -39,7 +39,9 @@ def predicted(
         raise ConfigError("name a graph to predict for, or with site= one of the run's sites")
     own = None if site is None else site_folder(path, site)
     with ExitStack() as stack:
-        if isinstance(graph, Graph):
+        if isinstance(graph, Graph) and graph.source and Path(graph.source).is_dir():
+            folder = Path(graph.source)
+        elif isinstance(graph, Graph):
             made = stack.enter_context(tempfile.TemporaryDirectory(prefix="fedtag-"))
             folder = write_folder(graph.text_graph, Path(made) / "graph")
         else:

@@ -10,6 +10,7 @@ from typing import Any
 from fedtag.common.config import RunConfig, flatten, nested, parse_setting, run_defaults
 from fedtag.common.config.run_config import completed_settings
 from fedtag.common.errors import ConfigError
+from fedtag.common.logs import LOGGER
 from fedtag.common.wire.protocol import app_versions
 from fedtag.server.tracking.run_directory import CONFIG, PLACES, RunDirectory
 
@@ -108,6 +109,10 @@ def read_settings(file: Path) -> dict[str, Any]:
         raise ConfigError(f"--config {file} is not TOML: {error}") from error
     if (file.parent / PLACES).is_file() and file.name == CONFIG:
         flat |= RunDirectory.open(file.parent).read_places()
+    if flat.get("parent"):
+        LOGGER.warning(
+            "%s is of a run that trained on from another: without --from, training begins anew", file
+        )
     for key in OWNED:
         flat.pop(key, None)
     own = flat.get("out")

@@ -29,7 +29,7 @@ from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.state import Agreement
 from fedtag.server.run.rounds import Rounds, planned
 from fedtag.server.tracking.meters import exposed_meters
-from fedtag.server.tracking.parent import keep_parent
+from fedtag.server.tracking.parent import PARENT, keep_parent
 from fedtag.server.tracking.release import read_release
 from fedtag.server.tracking.run_directory import PLACES, SITES, RunDirectory, read_object
 
@@ -92,11 +92,10 @@ def prepare(config: RunConfig, graphs: Sequence[TextGraph] = (), parent: Path | 
     check_device(config.device)
     planned(config)
     out = Path(config.out).absolute()
-    config = config if graphs else with_absolute_places(config)
+    config = with_absolute_places(config, named=not graphs)
     if parent is not None:
-        config = config.model_copy(
-            update={"parent": read_release(RunDirectory.open_release(parent)).card.fingerprint}
-        )
+        named = read_release(RunDirectory.open_release(parent)).card.fingerprint
+        config = RunConfig.from_flat({**config.to_flat(), "parent": named})
     if out.exists():
         RunDirectory(out)
     home = next(parent for parent in out.parents if parent.is_dir())
@@ -104,10 +103,11 @@ def prepare(config: RunConfig, graphs: Sequence[TextGraph] = (), parent: Path | 
         sites = simulate_sites(config, Path(staging) / SITES, graphs)
         if parent is not None:
             check_parent(parent, sites, config)
+            keep_parent(RunDirectory.open_release(parent), Path(staging))
         directory = RunDirectory(out)
-        (Path(staging) / SITES).rename(out / SITES)
-        if parent is not None:
-            keep_parent(RunDirectory.open_release(parent), out)
+        for made in (SITES, PARENT):
+            if (Path(staging) / made).exists():
+                (Path(staging) / made).rename(out / made)
     places = {SOURCE: config.data.source, **absolute_places(config.to_flat())}
     directory.write_places({key: places[key] for key in (SOURCE, *MODELS) if key in places})
     directory.write_config(config.without_places().to_nested())
@@ -174,10 +174,17 @@ def check_device(name: str) -> None:
         raise ConfigError(f"device '{name}' is not on this machine, which has {here}; use auto") from error
 
 
-def with_absolute_places(config: RunConfig) -> RunConfig:
-    """The same data and models by paths that hold from any folder, so that a run can go on from another one."""
+def with_absolute_places(config: RunConfig, named: bool = True) -> RunConfig:
+    """The same data and models by paths that hold from any folder, so that a run can go on from another one.
+
+    Args:
+        config: of a run.
+        named: whether data are read from where they are named; in memory they may be called as some folder is.
+    """
     flat = config.to_flat()
-    sources = [str(Path(one).absolute()) if Path(one).exists() else one for one in parts(config.data.source)]
+    sources = parts(config.data.source)
+    if named:
+        sources = [str(Path(one).absolute()) if Path(one).exists() else one for one in sources]
     folders = {key: Path(str(flat[key])).expanduser() for key in MODELS if flat[key] != BUNDLED}
     models = {key: str(folder.absolute()) for key, folder in folders.items() if folder.is_dir()}
     return RunConfig.from_flat({**flat, **models, SOURCE: SEPARATOR.join(sources)})

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from fedtag.common.errors import ConfigError
 from fedtag.common.settings.registry import INTERFACE, NAME
+from fedtag.common.settings.run_settings import RunSettings
 from fedtag.runs.catalogue import ALL
 
 Kind = Literal["method", "part", "condenser", "backbone"]
@@ -34,9 +35,12 @@ def new_package(kind: str, name: str, folder: Path) -> list[Path]:
     if kind not in get_args(Kind):
         raise ConfigError(f"fedtag new {kind}: use one of {', '.join(get_args(Kind))}")
     package = "fedtag_" + re.sub(r"\W", "_", name)
-    if not NAME.fullmatch(name) or keyword.iskeyword(package):
+    camel = "".join(part.capitalize() for part in re.split(r"[-_]", name))
+    taken = name in RunSettings.model_fields or keyword.iskeyword(camel)
+    if not NAME.fullmatch(name) or not name[-1].isalnum() or taken:
         raise ConfigError(
-            f"name '{name}': use lower case, digits, hyphens or underscores, and begin with a letter"
+            f"name '{name}': use lower case, digits, hyphens or underscores between letters, and no word of Python "
+            "or of the settings"
         )
     for registry in ALL:
         if name in registry:
@@ -56,7 +60,7 @@ def new_package(kind: str, name: str, folder: Path) -> list[Path]:
         "kind": kind,
         "name": name,
         "package": package,
-        "camel": "".join(part.capitalize() for part in re.split(r"[-_]", name)),
+        "camel": camel,
         "upper": name.upper().replace("-", "_"),
         "interface": INTERFACE,
     }

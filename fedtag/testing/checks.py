@@ -62,7 +62,7 @@ def reading_it_imports_no_torch(subject: Subject) -> None:
 
 
 def every_round_has_rows(subject: Subject) -> None:
-    """Each round is scored, no number is NaN, no client fails, weights come to 1."""
+    """Each round is scored, no number is infinite, no client fails, weights come to 1."""
     run = subject.run()
     expected = list(range(1, subject.config.rounds + 1))
     require(run.finished, subject, "does not finish a run")
@@ -133,6 +133,7 @@ def a_stopped_run_goes_on_to_the_same_bits(subject: Subject) -> None:
         course.start(
             RunConfig.from_flat(flat), progress=Stopping(), graphs=[one.text_graph for one in graphs]
         )
+    require(not Run(out).finished, subject, "was not stopped")
     run = Run(out).resume(progress=False)
     scores = ["val_accuracy", "test_accuracy", "test_ece"]
     require(run.rounds[scores].equals(whole.rounds[scores]), subject, "scores otherwise after a stop")

@@ -74,7 +74,9 @@ class Phases:
         self.run_state = run_state
         self.monitor = monitor
         self.log = log
-        self.inbox = Inbox(method, context, read_parent(directory, config.parent) if config.parent else None)
+        # Once there is a state, it has what was taken from the parent.
+        new = bool(config.parent) and run_state.state is None
+        self.inbox = Inbox(method, context, read_parent(directory, config.parent) if new else None)
         self.instructed: Mapping[int, Instruction] = {}
         self.peers = PeerList()
         self.messages = Messages(self.peers, run_state, config.exchange.max_message_mb * 2**20)

@@ -68,4 +68,4 @@ def begun(
         raise ConfigError(
             f"the model to train on from does not fit this run: {'; '.join(differing)}; use the same"
         )
-    return warmed(state, parent.parameters)
+    return warmed(state, method.predicting(parent.parameters, context))

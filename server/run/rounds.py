@@ -137,17 +137,17 @@ class Rounds:
         self.progress.begin(self.config.rounds, self.run_state.round)
         pending = [] if self.run_state.pending is None else [self.run_state.pending]
         self.monitor.begin(self.run_state.run, [*self.directory.read_rounds(), *pending])
+        steps = self.method.preparation(self.context)
         nameless = restored is not None and self.config.train.client_fraction < 1
-        if nameless or (self.config.parent and self.run_state.state is None):
+        if nameless or (self.config.parent and self.run_state.state is None and not steps):
             # Sampling goes by names, and Flower's node numbers may be others than before; and a released model must be
-            # known to fit what clients have before they get it.
+            # known to fit what clients have before they get it, which steps before round 1 tell as well.
             recall = Round(self.run_state.round + 1)
             recall.traffic = self.closing.traffic
             self.phases.run(recall, SCORE)
         with ScalarLog(
             self.directory.path / "tensorboard", first_round=self.run_state.round or None
         ) as scalars:
-            steps = self.method.preparation(self.context)
             prepare(steps, self._step, self.run_state, self.checkpoints)
             for round_number in range(self.run_state.round + 1, self.config.rounds + 1):
                 self._round(round_number, scalars)

@@ -185,7 +185,7 @@ def test_what_is_wrong_is_told_and_leaves_nothing(
 def test_what_is_no_graph_or_no_run_is_told(graph: fedtag.Graph, run: fedtag.Run, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"give a fedtag\.Graph"):
         fedtag.simulate([], "fedavg")
-    with pytest.raises(ConfigError, match="2 graphs are 2 clients"):
+    with pytest.raises(ConfigError, match="2 graphs are as many clients"):
         fedtag.simulate(graph.partition(clients=2), "fedavg", clients=3)
     with pytest.raises(RunError, match="is no run directory"):
         fedtag.open_run(tmp_path)
@@ -244,6 +244,9 @@ def test_an_object_takes_the_place_of_its_earlier_self_and_of_no_package(
     assert fedtag.methods().loc["sharpened", "title"] == "Another cell"
     with pytest.raises(ConfigError, match="method 'fedavg' is there already, from fedtag"):
         fedtag.register(spec(name="fedavg"))
+    for wrong in (Sharpened, None):
+        with pytest.raises(ConfigError, match="give an import string, or an object of such a class"):
+            fedtag.register(spec(client=wrong))
     with pytest.raises(ConfigError, match="int is no specification"):
         fedtag.register(1)
     run = fedtag.simulate(graph, spec(), clients=2, rounds=1, settings=SMALL, out=tmp_path / "own")

@@ -138,3 +138,37 @@ def test_other_classes_or_features_are_refused(
             )
     with pytest.raises(RunError, match="is no run directory"):
         fedtag.simulate(graphs[1], "fedavg", clients=2, settings=SMALL, start=tmp_path, out=tmp_path / "run")
+
+
+def test_a_guarantee_would_leave_out_what_the_parent_tells(
+    graphs: tuple[fedtag.Graph, ...], parents: Parents, tmp_path: Path
+) -> None:
+    noise = {"aggregation.weights": "uniform", "privacy.dp.mode": "central", "privacy.dp.noise": 1.0}
+    with pytest.raises(ConfigError, match="would leave out what the released model tells"):
+        fedtag.simulate(
+            graphs[1],
+            "fedavg",
+            clients=2,
+            settings={**SMALL, **noise},
+            start=parents["fedavg"],
+            out=tmp_path / "run",
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_part_is_trained_anew_around_the_released_model(
+    graphs: tuple[fedtag.Graph, ...], tmp_path: Path
+) -> None:
+    settings = {**SMALL, "parts": "neighbour-generator", "neighbour-generator.rounds": 1}
+    given = {"clients": 2, "rounds": 1, "settings": settings}
+    parent = fedtag.simulate(graphs[0], "fedavg", out=tmp_path / "parent", **given)
+    run = fedtag.simulate(graphs[1], "fedavg", start=parent, out=tmp_path / "run", **given)
+    assert run.model.keys() == parent.model.keys()
+
+
+def test_the_parent_is_named_by_the_command_and_by_no_setting(
+    graphs: tuple[fedtag.Graph, ...], tmp_path: Path
+) -> None:
+    for key, value in {"parent": "0" * 64, "resume": True, "data.source": "elsewhere"}.items():
+        with pytest.raises(ConfigError, match=f"settings: {key} cannot be set here"):
+            fedtag.simulate(graphs[0], "fedavg", settings={key: value}, out=tmp_path / "run")

@@ -110,6 +110,14 @@ def test_ends_that_cannot_be_told_are_asked_for() -> None:
     assert named.problems().empty
 
 
+def test_a_third_column_of_ids_is_never_taken_for_an_end() -> None:
+    """Also where it looks better than an end, one of which is unknown."""
+    nodes = papers().assign(paper=range(30))
+    edges = pd.DataFrame({"src": [0, 1, 2], "dst": [1, 2, 99], "count": [3, 4, 5]})
+    table = fedtag.Graph.from_pandas(nodes, edges, **NAMED).problems()
+    assert table["remedy"].tolist() == ["name them with src= and dst="]
+
+
 def test_ends_with_a_few_unknown_ids_are_found_and_the_ids_told() -> None:
     edges = citations()
     edges.loc[3, "cited"] = "nobody"
@@ -145,6 +153,46 @@ def test_what_is_no_table_of_nodes_is_told(nodes: Any, what: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"directed": "no"}, "is 'no'"),
+        ({"name": 5}, "is 5"),
+        ({"features": [["x"]] * 30}, "are no numbers of one shape"),
+        ({"classes": ["a", "a", "b"]}, "classes is"),
+    ],
+)
+def test_arguments_that_cannot_be_are_told(changed: dict[str, Any], what: str) -> None:
+    assert told(fedtag.Graph.from_pandas(papers(), citations(), **NAMED, **changed))[0][1].startswith(what)
+
+
+@pytest.mark.parametrize("edges", [[("p1", "p2")], citations().to_numpy(), None])
+def test_what_is_no_table_of_edges_is_told(edges: Any) -> None:
+    assert told(fedtag.Graph.from_pandas(papers(), edges, **NAMED))[0][2] == "give a pandas DataFrame"
+
+
+def test_what_was_left_out_is_said() -> None:
+    edges = pd.concat([citations(), citations().head(3), pd.DataFrame({"citing": ["p1"], "cited": ["p1"]})])
+    assert "4 self-loops and repeated edges left out" in repr(
+        fedtag.Graph.from_pandas(papers(), edges, **NAMED)
+    )
+
+
+@pytest.mark.parametrize(
+    ("masks", "what"),
+    [
+        (
+            {"train_mask": torch.ones(3, dtype=torch.bool), "val_mask": torch.ones(3, dtype=torch.bool)},
+            "another mask",
+        ),
+        ({"train_mask": torch.tensor([0, 1])}, "int64 of the shape [2]"),
+    ],
+)
+def test_masks_that_are_none_are_told(masks: dict[str, torch.Tensor], what: str) -> None:
+    data = Data(x=torch.eye(3), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0, 1, 1]), **masks)
+    assert what in told(fedtag.Graph.from_pyg(data))[0][1]
+
+
 def test_features_take_the_place_of_texts() -> None:
     columns = papers()[["paper", "field"]].assign(first=1.0, second=np.arange(30.0))
     by_name = fedtag.Graph.from_pandas(
@@ -164,6 +212,7 @@ def test_features_take_the_place_of_texts() -> None:
         ([10, 9], ("9", "10")),
         (pd.Categorical(["x", "y"], categories=["y", "x"]), ("y", "x")),
         ([1.0, None], ("1",)),
+        (np.array([2.0, 1.0], np.float32), ("1", "2")),
         (["b", "a"], ("a", "b")),
     ],
 )
@@ -188,6 +237,10 @@ def test_a_graph_of_networkx_is_that_of_its_tables() -> None:
     assert fedtag.Graph.from_networkx(drawn.to_directed(), text="abstract", label="field").text_graph.directed
     missing = fedtag.Graph.from_networkx(drawn, text="abstrct", label="field")
     assert told(missing) == [("graph", "no node has abstrct", "use one of abstract, field")]
+    unweighted = fedtag.Graph.from_networkx(drawn, text="abstract", label="field", weight="weigth")
+    assert told(unweighted) == [("graph", "no edge has weigth", "use one of weight")]
+    unfeatured = fedtag.Graph.from_networkx(drawn, label="field", features="vector")
+    assert told(unfeatured)[0][1] == "vector is no vector of one length at every node"
     strange = fedtag.Graph.from_networkx(nx.Graph([((1, 2), (3, 4))]), text="abstract")
     assert "relabel_nodes" in told(strange)[0][2]
 
