@@ -37,12 +37,11 @@ def _started(settings: RunSettings) -> tuple[str, ...]:
     flat = flatten({**settings.model_dump(by_alias=True), **tables})
     if settings.privacy.dp.mode == "off" and not METHODS.get(settings.method).noises(flat):
         return ()
-    return (
-        (
-            "parent: the guarantee of a run that adds noise would leave out what the released model tells from which it "
-            "trains on: begin anew, without --from, or do without noise"
-        ),
+    sentence = (
+        "parent: the guarantee of a run that adds noise would leave out what the released model tells from which it "
+        "trains on: begin anew, without --from, or do without noise"
     )
+    return (sentence,)
 
 
 def groups_by_default(settings: RunSettings) -> bool:
