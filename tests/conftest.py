@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.writing import write_folder
+from fedtag.common.methods.spec import METHODS
 from tests.tiny import Tiny
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -40,6 +41,14 @@ def own_log() -> Iterator[None]:
     yield
     logger.handlers[:], logger.propagate = before[:2]
     logger.setLevel(before[2])
+
+
+@pytest.fixture
+def handed_over() -> Iterator[None]:
+    """Methods that a test hands over as objects end with it."""
+    before = dict(METHODS._added)
+    yield
+    METHODS._added = before
 
 
 @pytest.fixture(scope="session", autouse=True)

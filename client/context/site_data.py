@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fedtag.client.context.clock import Clock
 from fedtag.client.context.progress import Report, progress_of
+from fedtag.client.data.assembly import FOLDER_FEATURES
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.metadata import is_directed
 from fedtag.client.data.text_graph import TextGraph
@@ -22,9 +23,6 @@ from fedtag.common.graph import Adjacency, Graph
 from fedtag.common.settings.sections import TextConfig
 
 T = TypeVar("T")
-
-FOLDER_FEATURES = "features.npy"
-"""A file of the folder; where it is, its rows are the features, and texts are not encoded."""
 
 
 class SiteData:

@@ -16,6 +16,8 @@ from fedtag.client.data.tables import Table
 from fedtag.client.data.text_graph import NONE, TRAIN, CrossEdges, NodeId, TextGraph, canonical_edges
 
 NODE_COLUMNS = ("node_id", "text", "label", "split")
+FOLDER_FEATURES = "features.npy"
+"""The file of a data folder with features that are used in place of encoded texts."""
 LARGEST_FEATURE = 1e6
 """Beyond this, products of a few layers leave the float32 numbers."""
 
@@ -38,7 +40,7 @@ class Parts:
     edges: Table | None
     cross: Table | None = None
     features: Any = None
-    features_name: str = "features.npy"
+    features_name: str = FOLDER_FEATURES
 
 
 @dataclass(frozen=True)

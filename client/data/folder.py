@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fedtag.client.data.assembly import NODE_COLUMNS, Parts, Reading, assembled
+from fedtag.client.data.assembly import FOLDER_FEATURES, NODE_COLUMNS, Parts, Reading, assembled
 from fedtag.client.data.metadata import META_FILES, read_metadata
 from fedtag.client.data.problems import Problems, shown
 from fedtag.client.data.tables import read_table
 
 EDGE_COLUMNS = ("src", "dst", "weight")
 CROSS_COLUMNS = ("src", "dst", "peer", "weight")
-FEATURES = "features.npy"
 
 
 def read_folder(
@@ -60,7 +59,7 @@ def inspected_folder(
         nodes=read_table(nodes_file, NODE_COLUMNS, problems) if nodes_file else None,
         edges=read_table(edges_file, EDGE_COLUMNS, problems) if edges_file else None,
         cross=read_table(cross_file, CROSS_COLUMNS, problems) if cross_file else None,
-        features=_array(folder / FEATURES, problems),
+        features=_array(folder / FOLDER_FEATURES, problems),
     )
     return assembled(parts, problems, require_training, to_predict=classes is not None)
 

@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 
 from fedtag.client.data.docstrings import Docstring
-from fedtag.client.data.splitting import resplit
+from fedtag.client.data.splitting import USUAL, resplit
 from fedtag.client.data.text_graph import NONE, TextGraph, canonical_edges
 from fedtag.common.errors import DataError
 
@@ -22,7 +22,6 @@ TITLES = {"scipy": "SciPy", "numpy": "NumPy", "sklearn": "scikit-learn", "networ
 # Tests, build tools and vendored copies of other packages.
 NOT_PUBLIC = {"tests", "testing", "conftest", "setup", "distutils", "externals"}
 SMALLEST_CLASS = 20
-SPLIT = (0.6, 0.2, 0.2)
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def read_pydocs(packages: Sequence[str] = ("scipy",)) -> Pydocs:
         edge_weights=weights,
         classes=classes,
     )
-    return Pydocs(resplit(graph, SPLIT, seed=0), catalogue.skipped)
+    return Pydocs(resplit(graph, USUAL, seed=0), catalogue.skipped)
 
 
 def _imported(package: str) -> ModuleType:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from torch import Tensor
 
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.pydocs import PYDOCS, read_pydocs
@@ -133,9 +134,13 @@ def _public_set(name: str, cache: Path) -> TextGraph:
     for mask, _ in MASKS:
         value = getattr(data, mask, None)
         if value is not None:
-            # Sets with several published splits hold one column for each; the first is the usual one.
-            masks[mask] = (value[:, 0] if value.dim() == 2 else value).numpy()
+            masks[mask] = first_mask(value)
     return _feature_graph(name, data.x.numpy(), data.y.reshape(-1).numpy(), data.edge_index.T.numpy(), masks)
+
+
+def first_mask(mask: Tensor) -> NDArray[Any]:
+    """A published split; sets with several hold one column for each, and the first is the usual one."""
+    return np.asarray((mask[:, 0] if mask.dim() == 2 else mask).detach().cpu().numpy())
 
 
 def _pyg_data(name: str, root: str) -> Any:

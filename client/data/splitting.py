@@ -11,6 +11,9 @@ from fedtag.client.data.fractions import checked_fractions
 from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
 from fedtag.common.randomness import numpy_generator
 
+USUAL = (0.6, 0.2, 0.2)
+"""Shares of each class that train, validate and test where nobody gives others."""
+
 
 def resplit(graph: TextGraph, fractions: Sequence[float], seed: int) -> TextGraph:
     """The same graph with a split drawn per class, so that each class has the same fractions.

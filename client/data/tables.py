@@ -76,9 +76,18 @@ def read_table(path: Path, known: Sequence[str], problems: Problems) -> Table | 
     except OSError as error:
         problems.add(path.name, f"cannot be read ({error})", "check that the file is whole and readable")
         return None
-    if table is None:
-        return None
-    columns = {name: normalised(column) for name, column in table.columns.items()}
+    return None if table is None else cleaned(table, known, problems)
+
+
+def cleaned(table: Table, known: Sequence[str], problems: Problems) -> Table:
+    """The same with columns of int64, float64 and text, where that is what they hold.
+
+    Args:
+        table: with columns of any type.
+        known: columns that must be valid UTF-8 where they are text.
+        problems: receives every fault.
+    """
+    columns = {name: _normalised(column) for name, column in table.columns.items()}
     for name, column in columns.items():
         if pa.types.is_large_binary(column.type):
             columns[name] = _decoded(column, name, table, problems if name in known else None)
@@ -209,7 +218,7 @@ def _repeats(file: str, names: Sequence[str], problems: Problems) -> bool:
     return bool(repeated)
 
 
-def normalised(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+def _normalised(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column as one array of int64, float64 or, where it is text, bytes; of any other type as it is."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

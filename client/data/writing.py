@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from fedtag.client.data.assembly import FOLDER_FEATURES
 from fedtag.client.data.text_graph import SPLIT_NAMES, NodeId, TextGraph
 from fedtag.common.errors import DataError
 
@@ -65,7 +66,7 @@ def _write_files(graph: TextGraph, folder: Path) -> None:
     meta = {"name": graph.name, **classes, "directed": graph.directed}
     (folder / "meta.json").write_text(json.dumps(meta, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if graph.features is not None:
-        np.save(folder / "features.npy", graph.features, allow_pickle=False)
+        np.save(folder / FOLDER_FEATURES, graph.features, allow_pickle=False)
     cross = graph.cross_edges
     if len(cross):
         columns = {

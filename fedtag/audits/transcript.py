@@ -28,6 +28,7 @@ from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.phases import Phase
 from fedtag.server.protocol.state import ServerState
 from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.progress import SilentProgress
 from fedtag.server.sums.outcome import Outcome
 from fedtag.server.tracking.parent import PARENT
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
@@ -130,7 +131,7 @@ def replayed(path: Path, device: str, progress: Progress) -> Iterator[Replayed]:
         directory = RunDirectory(folder / "run")
         if config.parent:
             shutil.copytree(path / PARENT, directory.path / PARENT)
-        rounds = Rounds(InProcessGrid(clients), config, directory, _Silent(), witness=reader.read)
+        rounds = Rounds(InProcessGrid(clients), config, directory, SilentProgress(), witness=reader.read)
         with suppress(EnoughError):
             rounds.run()
         yield Replayed(config, sites, tuple(reader.seen))
@@ -166,12 +167,3 @@ class _Reader:
         if not +self.left:
             self.work("doing the run again", self.rounds, self.rounds)
             raise EnoughError
-
-
-class _Silent:
-    """Rounds that nobody watches."""
-
-    def begin(self, rounds: int, done: int) -> None: ...
-    def advance(self, row: object) -> None: ...
-    def scored(self, row: object) -> None: ...
-    def note(self, text: str, told: object = None) -> None: ...

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedtag.client.data.pydocs import PYDOCS
 from fedtag.client.data.sources import PUBLIC, load_source
 from fedtag.common.config.places import SEPARATOR
 from fedtag.common.errors import ConfigError, DataError
@@ -80,7 +81,7 @@ def check_sources(study: Study) -> None:
     """Raise DataError for sources that are not there, before time goes into the others."""
     problems: list[str] = []
     for source in (one.strip() for sources in study.data for one in sources.split(SEPARATOR)):
-        known = Path(source).exists() or source.lower() in PUBLIC or source.partition(":")[0] == "pydocs"
+        known = Path(source).exists() or source.lower() in PUBLIC or source.partition(":")[0] == PYDOCS
         if not known:
             try:
                 load_source(source)

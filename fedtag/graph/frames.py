@@ -15,15 +15,13 @@ from fedtag.client.data import checks
 from fedtag.client.data.assembly import Parts, Reading, assembled
 from fedtag.client.data.metadata import Metadata, are_names
 from fedtag.client.data.problems import Problems, shown
-from fedtag.client.data.splitting import resplit
-from fedtag.client.data.tables import Table, normalised
+from fedtag.client.data.splitting import USUAL, resplit
+from fedtag.client.data.tables import Table, cleaned
 from fedtag.client.data.text_graph import SPLIT_NAMES, TextGraph
 
 NODES = "nodes"
 EDGES = "edges"
 FEATURES = "features"
-DRAWN = (0.6, 0.2, 0.2)
-"""Shares of each class that train, validate and test where no split is given."""
 ENOUGH = 0.5
 """Share of values that are ids from which on a column of edges is taken for an end; those that are none are told."""
 
@@ -105,9 +103,16 @@ def read_frames(
     reading = assembled(parts, problems, require_training=False)
     if reading is None or node_columns.split is not None or not (reading.graph.labels >= 0).any():
         return reading, ()
-    shares = ", ".join(f"{share:.0%}" for share in DRAWN)
+    shares = ", ".join(f"{share:.0%}" for share in USUAL)
     note = f"no split was given: {shares} of each class train, validate and test, drawn with seed {seed}"
-    return replace(reading, graph=resplit(reading.graph, DRAWN, seed)), (note,)
+    return replace(reading, graph=resplit(reading.graph, USUAL, seed)), (note,)
+
+
+def _is_frame(frame: object, name: str, problems: Problems) -> bool:
+    """Whether something is a table, which is told where it is none."""
+    if not isinstance(frame, pd.DataFrame):
+        problems.add(name, f"is {shown(type(frame).__name__)}", "give a pandas DataFrame")
+    return isinstance(frame, pd.DataFrame)
 
 
 def _named(columns: NodeColumns) -> dict[str, str]:
@@ -118,8 +123,7 @@ def _named(columns: NodeColumns) -> dict[str, str]:
 
 def _table(frame: pd.DataFrame, name: str, columns: Mapping[str, str], problems: Problems) -> Table | None:
     """The named columns as a table; None where one is missing, which is told with the nearest names."""
-    if not isinstance(frame, pd.DataFrame):
-        problems.add(name, f"is {shown(type(frame).__name__)}", "give a pandas DataFrame")
+    if not _is_frame(frame, name, problems):
         return None
     found = [str(column) for column in frame.columns]
     missing = [theirs for theirs in columns.values() if theirs not in found]
@@ -136,25 +140,21 @@ def _table(frame: pd.DataFrame, name: str, columns: Mapping[str, str], problems:
         ours: _column(frame.iloc[:, found.index(theirs)], name, theirs, problems)
         for ours, theirs in columns.items()
     }
-    return Table(name, arrays, np.arange(1, len(frame) + 1), typed=True)
+    table = Table(name, arrays, np.arange(1, len(frame) + 1), typed=True)
+    return cleaned(table, tuple(columns), problems)
 
 
 def _column(values: pd.Series[Any], table: str, name: str, problems: Problems) -> pa.Array:
     """Values as an array; those of several types as they are written."""
     try:
-        column = normalised(pa.array(values, from_pandas=True))
+        return pa.array(values, from_pandas=True)
     except UnicodeEncodeError:
-        texts = [None if pd.isna(value) else str(value) for value in values]
-        bad = [row for row, text in enumerate(texts) if text is not None and not _is_unicode(text)]
-        problems.add_rows(
-            table, f"{name} is not valid Unicode", np.array(bad) + 1, "decode it anew, as UTF-8"
-        )
-        odd = set(bad)
-        column = pa.array([None if row in odd else text for row, text in enumerate(texts)])
+        bad = np.array([isinstance(value, str) and not _is_unicode(value) for value in values])
+        rows = np.flatnonzero(bad) + 1
+        problems.add_rows(table, f"{name} is not valid Unicode", rows, "decode it anew, as UTF-8")
+        return _column(values.mask(bad), table, name, problems)
     except (pa.ArrowException, OverflowError):
-        column = pa.array([None if _is_missing(value) else str(value) for value in values])
-    texts_of = (pa.types.is_string, pa.types.is_large_binary)
-    return column.cast(pa.large_string()) if any(is_text(column.type) for is_text in texts_of) else column
+        return pa.array([None if _is_missing(value) else str(value) for value in values])
 
 
 def _is_missing(value: object) -> bool:
@@ -175,8 +175,7 @@ def _ends(
     edges: pd.DataFrame, columns: EdgeColumns, nodes: Table | None, problems: Problems
 ) -> dict[str, str] | None:
     """The columns of the edges by what the contract calls them; None where the ends cannot be told."""
-    if not isinstance(edges, pd.DataFrame):
-        problems.add(EDGES, f"is {shown(type(edges).__name__)}", "give a pandas DataFrame")
+    if not _is_frame(edges, EDGES, problems):
         return None
     weight = {} if columns.weight is None else {"weight": columns.weight}
     if columns.src is not None and columns.dst is not None:
@@ -209,10 +208,10 @@ def _ends(
 def _share_of_ids(values: pd.Series[Any], ids: pa.Array) -> float:
     """Which share of values are ids of nodes; 0 where none could be."""
     found = Problems()
-    table = Table(EDGES, {"end": _column(values, EDGES, "end", found)}, np.arange(len(values)), typed=True)
     if not len(values):
         return 1.0
-    ends = checks.identifiers(table, "end", found)
+    table = Table(EDGES, {"end": _column(values, EDGES, "end", found)}, np.arange(len(values)), typed=True)
+    ends = checks.identifiers(cleaned(table, ("end",), found), "end", found)
     # An id that is missing is told later; another type than that of ids is no end.
     odd = [problem for problem in found.found if not problem.what.endswith("is empty")]
     return 0.0 if odd else float((checks.positions(ids, ends) >= 0).mean())

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fedtag.client.data.problems import Problems, shown
+from fedtag.client.data.sources import first_mask
 from fedtag.client.data.text_graph import SPLIT_NAMES
 
 if TYPE_CHECKING:
@@ -159,8 +160,7 @@ def _split(data: Any, count: int, labels: Any, problems: Problems) -> Any:
     for name, mask in masks.items():
         if mask is None:
             continue
-        # Sets with several published splits hold one column for each; the first is the usual one.
-        first = (mask[:, 0] if mask.dim() == 2 else mask).detach().cpu().numpy()
+        first = first_mask(mask)
         if first.shape != (count,) or first.dtype != bool:
             what = (
                 f"is {first.dtype} of the shape {list(first.shape)}, and must be [{count}] of true and false"

@@ -67,19 +67,10 @@ def simulate(
     graphs = [graph] if isinstance(graph, Graph) else list(graph)
     if not graphs or not all(isinstance(one, Graph) for one in graphs):
         raise ConfigError("graph: give a fedtag.Graph, or a list with one for each client")
-    name = method if isinstance(method, str) else register(method)
-    given: dict[str, Any] = {
-        "method": name,
-        "clients": clients,
-        "rounds": rounds,
-        "seed": seed,
-        "device": device,
-    }
-    given["out"] = None if out is None else str(out)
     if not isinstance(graph, Graph):
         if clients not in (None, len(graphs)):
             raise ConfigError(f"clients = {clients}: {len(graphs)} graphs are as many clients, leave it out")
-        given["clients"] = len(graphs)
+        clients = len(graphs)
     # Faults of the data come before those of settings, and before anything is written.
     read = [one.text_graph for one in graphs]
     if bare := [one.name for one in read if not one.classes]:
@@ -88,6 +79,14 @@ def simulate(
         )
     on_disk = all(one.source for one in graphs)
     source = SEPARATOR.join(one.source if on_disk else one.name for one in graphs)
+    given = {
+        "method": method if isinstance(method, str) else register(method),
+        "clients": clients,
+        "rounds": rounds,
+        "seed": seed,
+        "device": device,
+        "out": None if out is None else str(out),
+    }
     flat = {key: value for key, value in given.items() if value is not None}
     further = flatten(dict(settings or {}))
     if owned := sorted({*OWNED, SOURCE} & further.keys()):

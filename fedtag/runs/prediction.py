@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from fedtag.client.context.site_data import FOLDER_FEATURES
+from fedtag.client.data.assembly import FOLDER_FEATURES
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 from fedtag.client.prediction.table import table_batches, table_schema

@@ -44,11 +44,23 @@ def predicted(
         elif isinstance(graph, Graph):
             made = stack.enter_context(tempfile.TemporaryDirectory(prefix="fedtag-"))
             folder = write_folder(graph.text_graph, Path(made) / "graph")
+        elif graph is not None:
+            folder = Path(graph)
         else:
-            folder = Path(graph) if graph is not None else own or path
-        config = read_release(RunDirectory.open_release(path)).config
-        workspace = own if prediction.keeps(config) else None
+            assert own is not None
+            folder = own
+        workspace = None if own is None or not _keeps(path) else own
         return prediction.predict(path, folder, None, device, evidence, site, workspace)
+
+
+def _keeps(path: Path) -> bool:
+    """Whether sites predict with something of their own by the model of a run."""
+    return prediction.keeps(read_release(RunDirectory.open_release(path)).config)
+
+
+def site_names(path: Path) -> tuple[str, ...]:
+    """Of the simulated sites of a run."""
+    return tuple(sorted(one.parent.name for one in (path / SITES).glob("*/meta.json")))
 
 
 def site_folder(path: Path, site: str) -> Path:
@@ -57,7 +69,7 @@ def site_folder(path: Path, site: str) -> Path:
     Raises:
         RunError: the run has no such site here.
     """
-    sites = sorted(one.parent.name for one in (path / SITES).glob("*/meta.json"))
+    sites = site_names(path)
     if site not in sites:
         there = ", ".join(sites) or "none, since sites of a deployment are elsewhere"
         raise RunError(f"{RunDirectory.open(path).path} has no site '{site}'; it has {there}")

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedtag.common.errors import RunError
 from fedtag.server.tracking.rows import row_to_object
-from fedtag.server.tracking.run_directory import SITES, RunDirectory
+from fedtag.server.tracking.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,8 +91,9 @@ class Run:
     @property
     def sites(self) -> tuple[str, ...]:
         """Names of the simulated sites."""
-        folders = (self.path / SITES).glob("*/meta.json")
-        return tuple(sorted(folder.parent.name for folder in folders))
+        from fedtag.runs.predictions import site_names
+
+        return site_names(self.path)
 
     def predict(
         self,

@@ -30,7 +30,7 @@ from fedtag.server.protocol.state import Agreement
 from fedtag.server.run.rounds import Rounds, planned
 from fedtag.server.tracking.meters import exposed_meters
 from fedtag.server.tracking.parent import PARENT, keep_parent
-from fedtag.server.tracking.release import read_release
+from fedtag.server.tracking.release import Release, read_release
 from fedtag.server.tracking.run_directory import PLACES, SITES, RunDirectory, read_object
 
 LOGGER = logging.getLogger("fedtag")
@@ -93,17 +93,18 @@ def prepare(config: RunConfig, graphs: Sequence[TextGraph] = (), parent: Path | 
     planned(config)
     out = Path(config.out).absolute()
     config = with_absolute_places(config, named=not graphs)
-    if parent is not None:
-        named = read_release(RunDirectory.open_release(parent)).card.fingerprint
-        config = RunConfig.from_flat({**config.to_flat(), "parent": named})
+    source = None if parent is None else RunDirectory.open_release(parent)
+    release = None if source is None else read_release(source)
+    if release is not None:
+        config = RunConfig.from_flat({**config.to_flat(), "parent": release.card.fingerprint})
     if out.exists():
         RunDirectory(out)
     home = next(parent for parent in out.parents if parent.is_dir())
     with tempfile.TemporaryDirectory(prefix=".fedtag-", dir=home, ignore_cleanup_errors=True) as staging:
         sites = simulate_sites(config, Path(staging) / SITES, graphs)
-        if parent is not None:
-            check_parent(parent, sites, config)
-            keep_parent(RunDirectory.open_release(parent), Path(staging))
+        if source is not None and release is not None:
+            check_parent(release, sites, config)
+            keep_parent(source, Path(staging))
         directory = RunDirectory(out)
         for made in (SITES, PARENT):
             if (Path(staging) / made).exists():
@@ -114,14 +115,8 @@ def prepare(config: RunConfig, graphs: Sequence[TextGraph] = (), parent: Path | 
     return _prepared(config, directory, resume=False)
 
 
-def check_parent(parent: Path, sites: Sequence[Site], config: RunConfig) -> None:
-    """Raise an error where sites, or a model of the run's settings, are none that a released model fits.
-
-    Raises:
-        RunError: no model was released, or it cannot be used.
-        ConfigError: it does not fit; with the difference.
-    """
-    release = read_release(RunDirectory.open_release(parent))
+def check_parent(release: Release, sites: Sequence[Site], config: RunConfig) -> None:
+    """Raise ConfigError, with the difference, where sites or a run's settings are none that a released model fits."""
     data = site_data(sites[0], config)
     # How many numbers an encoder gives is known once it has encoded; an encoder of the same name gives as many.
     own = data.text_graph.features

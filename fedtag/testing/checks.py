@@ -6,8 +6,7 @@ import contextlib
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
@@ -15,6 +14,7 @@ from fedtag.common.settings.registry import HERE
 from fedtag.runs import course
 from fedtag.runs.progress import LogProgress
 from fedtag.runs.run import Run
+from fedtag.server.state.progress import SilentProgress
 from fedtag.server.tracking.rows import RoundRow
 from fedtag.testing.subject import Subject, graph_of, odd_graphs, same_models
 
@@ -104,24 +104,19 @@ def the_same_seed_gives_the_same_bits(subject: Subject) -> None:
         require(not same_models(one, subject.run(seed=1)), subject, "gives the same model with another seed")
 
 
-class Stopping(LogProgress):
-    """Progress that stops a run after its first round, as Ctrl-C would."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rounds: Any = self
-
-    def begin(self, rounds: int, done: int) -> None:
-        """It stops whatever begins."""
+class Stopping(SilentProgress):
+    """It stops a run after its first round, as Ctrl-C would."""
 
     def advance(self, row: RoundRow) -> None:
         raise KeyboardInterrupt
 
-    def scored(self, row: RoundRow) -> None:
-        """It says nothing."""
 
-    def note(self, text: str, told: Mapping[str, Any] | None = None) -> None:
-        """It says nothing."""
+class Stopped(LogProgress):
+    """Of a run that `Stopping` stops."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rounds = Stopping()
 
 
 def a_stopped_run_goes_on_to_the_same_bits(subject: Subject) -> None:
@@ -130,9 +125,7 @@ def a_stopped_run_goes_on_to_the_same_bits(subject: Subject) -> None:
     whole, out = subject.run(graphs), subject.place()
     flat = {**subject.flat(len(graphs)), "data.source": ";".join(one.name for one in graphs), "out": str(out)}
     with contextlib.suppress(KeyboardInterrupt):
-        course.start(
-            RunConfig.from_flat(flat), progress=Stopping(), graphs=[one.text_graph for one in graphs]
-        )
+        course.start(RunConfig.from_flat(flat), progress=Stopped(), graphs=[one.text_graph for one in graphs])
     require(not Run(out).finished, subject, "was not stopped")
     run = Run(out).resume(progress=False)
     scores = ["val_accuracy", "test_accuracy", "test_ece"]

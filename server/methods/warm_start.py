@@ -54,15 +54,15 @@ def begun(
     state = method.begin(agreement, context)
     if parent is None:
         return state
-    card, settings = parent.card, parent.config.to_flat()
+    card, there, here = parent.card, parent.config.to_flat(), context.settings.to_flat()
     compared = {
         "classes": (", ".join(agreement.classes), ", ".join(card.classes)),
         "features": (agreement.features, card.features),
         "numbers of a node's features": (agreement.dimension, card.dimension),
-        **{key: (context.settings.to_flat()[key], settings[key]) for key in SIZES},
+        **{key: (here[key], there[key]) for key in SIZES},
     }
     differing = [
-        f"{what}: {here} here, {there} there" for what, (here, there) in compared.items() if here != there
+        f"{what}: {own} here, {other} there" for what, (own, other) in compared.items() if own != other
     ]
     if differing:
         raise ConfigError(

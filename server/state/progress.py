@@ -52,6 +52,15 @@ def describe(row: RoundRow) -> str:
     return f"loss {loss}, validation {validation}, test {with_spread(row.test_accuracy, row.test_spread)}"
 
 
+class SilentProgress:
+    """For rounds that nobody watches."""
+
+    def begin(self, rounds: int, done: int) -> None: ...
+    def advance(self, row: RoundRow) -> None: ...
+    def scored(self, row: RoundRow) -> None: ...
+    def note(self, text: str, told: Mapping[str, Any] | None = None) -> None: ...
+
+
 class LineProgress:
     """Plain lines, at most one every `interval` seconds; for logs and pipes."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +10,13 @@ import pytest
 import torch
 
 from fedtag.client.methods.base import ClientMethod
-from fedtag.common.methods.base import averaged_records
-from fedtag.common.methods.spec import METHODS, MethodSpec, Traits
-from fedtag.common.settings.registry import INTERFACE
 from fedtag.common.wire.records import Content
 from fedtag.runs.listing import register
-from fedtag.server.protocol.method import ServerMethod
 from fedtag.testing import check_backbone, check_condenser, check_method, check_part
 from fedtag.testing import checks as asked
 from fedtag.testing.subject import Subject
 from tests.contract.conftest import QUICK, QUICK_FEDGC
+from tests.objects import method_spec
 
 FEDGC = {key: value for key, value in QUICK_FEDGC.items() if "links" not in key and "bottleneck" not in key}
 BUILT_IN: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
@@ -45,25 +42,14 @@ def test_what_is_built_in_keeps_it(name: str) -> None:
 
 
 @pytest.fixture
-def broken(tmp_path: Path) -> Iterator[Callable[..., Subject]]:
+def broken(tmp_path: Path, handed_over: None) -> Callable[..., Subject]:
     """A method with another client, and what is checked of it."""
-    before = dict(METHODS._added)
 
     def made(client: ClientMethod[None], **changes: Any) -> Subject:
-        given = {
-            "name": "broken",
-            "title": "A method that breaks a rule",
-            "interface": INTERFACE,
-            "traits": Traits(condensed="any"),
-            "records": averaged_records("the difference between the trained and the received model"),
-            "client": client,
-            "server": ServerMethod(),
-        }
-        name = register(MethodSpec(**{**given, **changes}))
+        name = register(method_spec("broken", client, **changes))
         return Subject(f"method {name}", {"method": name}, tmp_path)
 
-    yield made
-    METHODS._added = before
+    return made
 
 
 def moved(content: Content, factor: float) -> Content:

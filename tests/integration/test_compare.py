@@ -17,7 +17,7 @@ import pytest
 from click.testing import Result as Invoked
 from typer.testing import CliRunner
 
-from fedtag.client.context.site_data import FOLDER_FEATURES
+from fedtag.client.data.assembly import FOLDER_FEATURES
 from fedtag.common.errors import RunError
 from fedtag.comparison.execution import State, run_cell, state_of
 from fedtag.comparison.matrix import Cell, matrix_of

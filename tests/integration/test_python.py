@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -20,12 +20,10 @@ import fedtag
 from fedtag.client.methods.base import ClientMethod
 from fedtag.client.prediction.table import CLASS_PREFIX
 from fedtag.common.graph import normalised_adjacency
-from fedtag.common.methods.base import averaged_records
-from fedtag.common.methods.spec import METHODS, MethodSpec, Traits
-from fedtag.common.settings.registry import INTERFACE
+from fedtag.common.methods.spec import METHODS, MethodSpec
 from fedtag.deploy.cli import app
 from fedtag.errors import ConfigError, DataError, RunError
-from fedtag.server.protocol.method import ServerMethod
+from tests.objects import method_spec
 
 SMALL = {"model.hidden": 8, "train.epochs": 1}
 
@@ -39,24 +37,7 @@ class Sharpened(ClientMethod[None]):
 
 
 def spec(**changes: Any) -> MethodSpec:
-    given = {
-        "name": "sharpened",
-        "title": "FedAvg with twice the loss",
-        "interface": INTERFACE,
-        "traits": Traits(condensed="any"),
-        "records": averaged_records("the difference between the trained and the received model"),
-        "client": Sharpened(),
-        "server": ServerMethod(),
-    }
-    return MethodSpec(**{**given, **changes})
-
-
-@pytest.fixture
-def handed_over() -> Iterator[None]:
-    """Methods that tests hand over end with them."""
-    before = dict(METHODS._added)
-    yield
-    METHODS._added = before
+    return method_spec(**{"name": "sharpened", "client": Sharpened(), **changes})
 
 
 @pytest.fixture(scope="module")

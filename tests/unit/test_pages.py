@@ -13,7 +13,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedtag.common.methods.spec import METHODS
 from tools.pages import page
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -76,10 +75,10 @@ def test_the_page_of_settings_is_what_the_settings_say() -> None:
     assert (REPOSITORY / "docs/settings.md").read_text(encoding="utf-8") == page()
 
 
-def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handed_over: None
+) -> None:
     monkeypatch.chdir(tmp_path)
-    # What is handed over as an object ends with the test.
-    monkeypatch.setattr(METHODS, "_added", dict(METHODS._added))
     nodes = pd.DataFrame(
         {
             "paper": [f"paper-{row}" for row in range(40)],

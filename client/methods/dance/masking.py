@@ -11,7 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from fedtag.client.context.run_context import RunContext
-from fedtag.client.context.site_data import FOLDER_FEATURES, SiteData
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.data.assembly import FOLDER_FEATURES
 from fedtag.client.evidence.masked_text import without_spans
 from fedtag.client.methods.dance.condensation import chosen_views, forward
 from fedtag.client.methods.dance.evidence import Texts

@@ -25,7 +25,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from fedtag.client.context.run_context import RunContext
-from fedtag.client.context.site_data import FOLDER_FEATURES, SiteData
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.data.assembly import FOLDER_FEATURES
 from fedtag.client.evidence.narration import TokenLedger
 from fedtag.client.text.bank import TextBank
 from fedtag.client.text.encoder import Encoder
