@@ -12,8 +12,10 @@ import torch
 from typer.testing import CliRunner
 
 import fedtag
+from fedtag.audits.transcript import replayed
 from fedtag.deploy.cli import app
 from fedtag.errors import ConfigError, RunError
+from fedtag.runs.progress import LOGGED
 
 SMALL: dict[str, Any] = {"model.hidden": 8, "train.epochs": 1}
 Parents = dict[str, fedtag.Run]
@@ -91,6 +93,8 @@ def test_a_stopped_one_goes_on_without_its_parent(
     first = fedtag.simulate(graphs[1], "fedavg", rounds=3, out=tmp_path / "run", **given)
     shutil.rmtree(parent)
     (first.path / "summary.json").unlink()
+    # The checkpoint has what was taken from it.
+    shutil.rmtree(first.path / "parent")
     for file in (first.path / "checkpoint").glob("round-*3*"):
         file.unlink()
     first.resume()
@@ -154,6 +158,16 @@ def test_a_guarantee_would_leave_out_what_the_parent_tells(
             out=tmp_path / "run",
         )
     assert not (tmp_path / "run").exists()
+
+
+def test_an_audit_does_such_a_run_again(
+    graphs: tuple[fedtag.Graph, ...], parents: Parents, tmp_path: Path
+) -> None:
+    given = {"clients": 2, "rounds": 1, "settings": SMALL}
+    run = fedtag.simulate(graphs[1], "fedavg", start=parents["fedavg"], out=tmp_path / "run", **given)
+    with replayed(run.path, "cpu", LOGGED) as again:
+        assert again.config.parent == run.settings["parent"]
+        assert len(again.sites) == 2
 
 
 def test_a_part_is_trained_anew_around_the_released_model(

@@ -277,6 +277,19 @@ def test_folders_are_read_and_written(tmp_path: Path) -> None:
     assert (where, what, remedy) == ("no.npz", f"There is no file {tmp_path / 'no.npz'}", "check the path")
 
 
+def test_a_folder_is_the_same_from_wherever_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = fedtag.Graph.from_pandas(papers(), citations(), **NAMED).to_folder(tmp_path / "papers")
+    monkeypatch.chdir(tmp_path)
+    graph = fedtag.Graph.from_folder("papers")
+    monkeypatch.chdir("/")
+    assert Path(graph.source) == folder
+    # Several sources stand side by side with semicolons between them.
+    odd = fedtag.Graph.from_folder(graph.to_folder(tmp_path / "a;b"))
+    assert (len(odd), odd.source) == (30, "")
+
+
 def test_a_partition_is_that_of_a_simulation(
     write_feature_folder: Callable[..., Path], tmp_path: Path
 ) -> None:
