@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +13,15 @@ from numpy.typing import NDArray
 from fedtag.client.data import checks
 from fedtag.client.data.metadata import Metadata
 from fedtag.client.data.problems import Problems
+from fedtag.client.data.reading.arrays import LARGEST_FEATURE
+from fedtag.client.data.splitting import drawn_split, untrainable
 from fedtag.client.data.tables import Table
-from fedtag.client.data.text_graph import NONE, TRAIN, CrossEdges, NodeId, TextGraph, canonical_edges
+from fedtag.client.data.text_graph import NONE, CrossEdges, NodeId, TextGraph, canonical_edges
 
 NODE_COLUMNS = ("node_id", "text", "label", "split")
 FOLDER_FEATURES = "features.npy"
 """The file of a data folder with features that are used in place of encoded texts."""
-LARGEST_FEATURE = 1e6
-"""Beyond this, products of a few layers leave the float32 numbers."""
+NEEDS_LABELS = "write labels in it: training needs some, fedtag predict takes the folder as it is"
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Parts:
         cross: src, dst, peer, weight.
         features: an array of any shape and type, from `features_name`.
         features_name: what a person knows it by.
+        split_seed: of the split that is drawn where the nodes have no column for it.
+        split_given: splits of nodes that stay where they are when one is drawn, by id.
     """
 
     meta: Metadata | None
@@ -41,6 +45,8 @@ class Parts:
     cross: Table | None = None
     features: Any = None
     features_name: str = FOLDER_FEATURES
+    split_seed: int = 0
+    split_given: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,11 @@ class Reading:
     graph: TextGraph
     repairs: Repairs = Repairs()
 
+    @property
+    def drawn(self) -> bool:
+        """Whether the split was drawn."""
+        return self.graph.split_drawn
+
 
 def assembled(
     parts: Parts, problems: Problems, require_training: bool = True, to_predict: bool = False
@@ -85,7 +96,7 @@ def assembled(
     nodes, meta = parts.nodes, parts.meta
     ids = _node_ids(nodes, problems) if nodes is not None else None
     texts = _texts(nodes, problems) if nodes is not None else ()
-    labels, split = _supervision(nodes, meta, require_training, to_predict, problems)
+    labels, split = _supervision(parts, ids, require_training, to_predict, problems)
     pairs, weights = _edges(parts.edges, ids, problems)
     cross_edges, repeated_cross = _cross_edges(parts.cross, ids, problems)
     features = _features(parts, problems)
@@ -109,11 +120,12 @@ def assembled(
         features=features,
         cross_edges=cross_edges,
         extra={name: column for name, column in nodes.columns.items() if name not in NODE_COLUMNS},
+        split_drawn=(meta.split_drawn or "split" not in nodes.columns) and bool((split != NONE).any()),
     )
     repairs = Repairs(
         self_loops=loops,
         duplicate_edges=duplicates + repeated_cross,
-        empty_texts=sum(not text for text in texts),
+        empty_texts=texts.count(""),
         isolated_nodes=graph.num_nodes - len(np.unique(unique)),
     )
     return Reading(graph, repairs)
@@ -130,39 +142,33 @@ def _node_ids(nodes: Table, problems: Problems) -> pa.Array | None:
 
 
 def _texts(nodes: Table, problems: Problems) -> tuple[str, ...]:
-    if nodes.missing(("text",), problems):
-        return ()
-    column = nodes.columns["text"]
-    if not pa.types.is_large_string(column.type):
-        if nodes.typed and not (pa.types.is_int64(column.type) or pa.types.is_floating(column.type)):
-            problems.add(nodes.file, f"text has the type {column.type}", "write strings")
-            return ()
-        column = column.cast(pa.large_string())
-    return tuple(text if text and not text.isspace() else "" for text in column.to_pylist())
+    return () if nodes.missing(("text",), problems) else checks.texts(nodes, problems)
 
 
 def _supervision(
-    nodes: Table | None,
-    meta: Metadata | None,
+    parts: Parts,
+    ids: pa.Array | None,
     require_training: bool,
     to_predict: bool,
     problems: Problems,
 ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
     """Labels and split; a node can only be in a split if it has a label."""
+    nodes, meta = parts.nodes, parts.meta
     size = 0 if nodes is None else len(nodes)
     labels, split = np.full(size, -1, np.int64), np.full(size, NONE, np.int8)
     if nodes is None:
         return labels, split
-    if to_predict and "label" not in nodes.columns:
-        known = False
-    else:
-        known = not nodes.missing(("label",), problems) and meta is not None
+    known = "label" in nodes.columns and meta is not None
+    if "label" not in nodes.columns and not to_predict:
+        problems.add(nodes.file, "column label is missing", NEEDS_LABELS)
     if known and meta is not None:
         before = len(problems.found)
         labels = checks.labels(nodes, meta.classes, problems)
         known = len(problems.found) == before
     if "split" in nodes.columns:
         split = checks.splits(nodes, problems)
+    elif known and ids is not None and not to_predict:
+        split = drawn_split(ids.to_pylist(), labels, parts.split_seed, parts.split_given)
     if known and not to_predict:
         problems.add_rows(
             nodes.file,
@@ -170,12 +176,8 @@ def _supervision(
             nodes.numbers((labels < 0) & (split != NONE)),
             "give it a label or empty its split",
         )
-    if require_training and size and not (split == TRAIN).any():
-        problems.add(
-            nodes.file,
-            "there is no training node",
-            "set split to train for some labelled nodes, or draw one with --split",
-        )
+    if require_training and known and size and (fault := untrainable(labels, split)):
+        problems.add(nodes.file, *fault)
     return labels, split
 
 
@@ -183,10 +185,12 @@ def _edges(
     edges: Table | None, ids: pa.Array | None, problems: Problems
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     nothing = np.zeros((0, 2), np.int64), np.zeros(0, np.float32)
-    if edges is None or edges.missing(("src", "dst"), problems):
+    # A file of JSON lines without a line names no column.
+    if edges is None or not (len(edges) or edges.columns) or edges.missing(("src", "dst"), problems):
         return nothing
     weights = checks.weights(edges, problems)
     ends = [_ends(edges, name, ids, problems) for name in ("src", "dst")]
+    checks.report_heavy(edges, ends, weights, problems)
     return np.stack(ends, axis=1), weights
 
 
@@ -205,6 +209,7 @@ def _cross_edges(table: Table | None, ids: pa.Array | None, problems: Problems) 
         return CrossEdges.empty(), 0
     weights = checks.weights(table, problems)
     source = _ends(table, "src", ids, problems)
+    checks.report_heavy(table, [source], weights, problems)
     foreign: list[NodeId] = checks.identifiers(table, "dst", problems).to_pylist()
     column = table.columns["peer"]
     peers = [str(value) if value is not None else "" for value in column.to_pylist()]

@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import TypeGuard
 
 from fedtag.client.data.problems import Problems, shown
+from fedtag.client.data.values import normal
 from fedtag.common.errors import DataError
+from fedtag.common.wording.split import DRAWN
 
 META_FILES = ("meta.json", "tag.toml")
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """Name, ordered class names, and whether edges are followed in one direction only."""
+    """Name, ordered class names, whether edges are followed in one direction only, and whether the split was drawn."""
 
     name: str
     classes: tuple[str, ...]
     directed: bool
+    split_drawn: bool = False
 
 
 def read_metadata(path: Path, problems: Problems, agreed: Sequence[str] | None = None) -> Metadata | None:
@@ -51,6 +54,14 @@ def read_metadata(path: Path, problems: Problems, agreed: Sequence[str] | None =
     classes = content.get("classes")
     if classes is None and agreed is not None:
         classes = list(agreed)
+    if are_names(classes) and (alike := look_alike(classes)):
+        first, second = alike
+        problems.add(
+            path.name,
+            f"two classes look alike and differ in their Unicode normal form (NFC): {first!a} and {second!a}",
+            "keep one",
+        )
+        return None
     if not are_names(classes):
         problems.add(
             path.name,
@@ -58,14 +69,17 @@ def read_metadata(path: Path, problems: Problems, agreed: Sequence[str] | None =
             "list the federation's class names in the agreed order, as distinct non-empty strings",
         )
         return None
-    if agreed is not None and tuple(classes) != tuple(agreed):
+    classes = list(map(normal, classes))
+    if agreed is not None and classes == list(map(normal, agreed)):
+        classes = list(agreed)
+    elif agreed is not None:
         problems.add(
             path.name,
             f"classes is {shown(classes)}, but the model's classes are {', '.join(agreed)}",
             "use a model of this federation, or leave classes out if the nodes have no labels",
         )
         return None
-    return Metadata(name, tuple(classes), directed)
+    return Metadata(name, tuple(classes), directed, content.get("split") == DRAWN)
 
 
 def is_directed(folder: Path) -> bool:
@@ -88,3 +102,12 @@ def are_names(values: object) -> TypeGuard[list[str]]:
     if not isinstance(values, list) or not values:
         return False
     return all(isinstance(item, str) and item.strip() for item in values) and len(set(values)) == len(values)
+
+
+def look_alike(names: Sequence[str]) -> tuple[str, str] | None:
+    """Two names that are the same but for their normal form; None where there are none."""
+    first: dict[str, str] = {}
+    for name in names:
+        if first.setdefault(normal(name), name) != name:
+            return first[normal(name)], name
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedtag.common.errors import DataError
 
@@ -36,8 +36,9 @@ class Problem:
     values: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        end = "" if self.remedy.endswith("?") else "."
         if not self.rows:
-            return f"{self.where}: {self.what}; {self.remedy}."
+            return f"{self.where}: {self.what}; {self.remedy}{end}"
         listed = [str(row) for row in self.rows[:ROWS_SHOWN]]
         if self.values:
             listed = [f"{row} ({value})" for row, value in zip(listed, self.values, strict=False)]
@@ -45,7 +46,7 @@ class Problem:
         rows = f"row{'s' if len(self.rows) > 1 else ''} {', '.join(listed)}" + (
             f" and {more} more" if more else ""
         )
-        return f"{self.where}: {self.what} in {rows}; {self.remedy}."
+        return f"{self.where}: {self.what} in {rows}; {self.remedy}{end}"
 
 
 class Problems:
@@ -74,9 +75,16 @@ class Problems:
             values: the offending value of each row.
         """
         numbers = tuple(int(row) for row in rows)
-        if numbers:
-            named = tuple(shown(value) for value in (values or ())[:ROWS_SHOWN])
-            self.found.append(Problem(where, what, remedy, numbers, named))
+        if not numbers:
+            return
+        named = tuple(shown(value) for value in (values or ())[:ROWS_SHOWN])
+        for place, one in enumerate(self.found):
+            # A table that is read in blocks meets the same fault in many of them.
+            if one.rows and (one.where, one.what, one.remedy) == (where, what, remedy):
+                both = (*one.values, *named)[:ROWS_SHOWN]
+                self.found[place] = replace(one, rows=one.rows + numbers, values=both)
+                return
+        self.found.append(Problem(where, what, remedy, numbers, named))
 
     @property
     def sentences(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,16 +13,20 @@ from types import ModuleType
 import numpy as np
 
 from fedtag.client.data.docstrings import Docstring
-from fedtag.client.data.splitting import USUAL, resplit
+from fedtag.client.data.splitting import resplit
 from fedtag.client.data.text_graph import NONE, TextGraph, canonical_edges
 from fedtag.common.errors import DataError
+from fedtag.common.wording.split import USUAL
 
-PYDOCS = "pydocs"
-"""How the graph is called where data are named."""
+PYDOCS, BRIEF = "pydocs", "pydocs-brief"
+"""How the graph is called where data are named: with whole docstrings, and with their first paragraphs."""
+FEW = (0.1, 0.1, 0.8)
+"""Shares of each class that train, validate and test where texts are brief: the rest must come from the links."""
 TITLES = {"scipy": "SciPy", "numpy": "NumPy", "sklearn": "scikit-learn", "networkx": "NetworkX"}
 # Tests, build tools and vendored copies of other packages.
 NOT_PUBLIC = {"tests", "testing", "conftest", "setup", "distutils", "externals"}
 SMALLEST_CLASS = 20
+PARAGRAPH = re.compile(r"\n\s*\n")
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,17 @@ class _Catalogue:
     skipped: tuple[str, ...]
 
 
-def read_pydocs(packages: Sequence[str] = ("scipy",)) -> Pydocs:
+def is_pydocs(source: str) -> bool:
+    """Whether data of this name are built from installed packages."""
+    return source.partition(":")[0] in (PYDOCS, BRIEF)
+
+
+def packages_of(source: str) -> list[str]:
+    """The packages that pydocs:PACKAGE,PACKAGE names; SciPy where it names none."""
+    return [name.strip() for name in source.partition(":")[2].split(",") if name.strip()] or ["scipy"]
+
+
+def read_pydocs(packages: Sequence[str] = ("scipy",), brief: bool = False) -> Pydocs:
     """Builds the graph from what is installed; the same versions give the same graph.
 
     Nodes are functions and classes that a public module lists in `__all__`; an object with several
@@ -51,8 +66,12 @@ def read_pydocs(packages: Sequence[str] = ("scipy",)) -> Pydocs:
     (See Also entries, roles such as :func:, names between backticks) and with its public base classes.
     The label is the sub-package, where it has at least 20 members. The split is 0.6, 0.2, 0.2 per class.
 
+    Brief texts are the first paragraphs; then one in ten of each class trains and one in ten validates, and what has
+    no edge is left out: little is said of each, and its neighbours say the rest.
+
     Args:
         packages: importable packages, e.g. scipy, numpy, sklearn.
+        brief: cut texts to their first paragraph.
 
     Raises:
         DataError: if a package is not installed or none of its sub-packages is large enough.
@@ -71,6 +90,15 @@ def read_pydocs(packages: Sequence[str] = ("scipy",)) -> Pydocs:
             for row, (name, doc) in enumerate(zip(names, docs, strict=True))
             for other in _references(name, catalogue, doc)
         ]
+    edges, weights, _, _ = canonical_edges(
+        np.array(pairs, np.int64).reshape(-1, 2), np.ones(len(pairs), np.float32), directed=False
+    )
+    texts = [doc.text for doc in docs]
+    if brief:
+        linked = np.unique(edges)
+        names, texts, groups = ([every[row] for row in linked] for every in (names, texts, groups))
+        texts = [PARAGRAPH.split(text, 1)[0] for text in texts]
+        edges = np.searchsorted(linked, edges)
     sizes = {group: groups.count(group) for group in set(groups)}
     classes = tuple(sorted(group for group, size in sizes.items() if size >= SMALLEST_CLASS))
     if not classes:
@@ -79,24 +107,21 @@ def read_pydocs(packages: Sequence[str] = ("scipy",)) -> Pydocs:
             "name a larger package, e.g. pydocs:scipy."
         )
     index_of = {group: index for index, group in enumerate(classes)}
-    edges, weights, _, _ = canonical_edges(
-        np.array(pairs, np.int64).reshape(-1, 2), np.ones(len(pairs), np.float32), directed=False
-    )
     versions = ", ".join(
         f"{TITLES.get(module.__name__, module.__name__)} {getattr(module, '__version__', 'of unknown version')}"
         for module in modules
     )
     graph = TextGraph(
-        name=f"pydocs ({versions})",
+        name=f"{BRIEF if brief else PYDOCS} ({versions})",
         node_ids=tuple(names),
-        texts=tuple(doc.text for doc in docs),
+        texts=tuple(texts),
         labels=np.array([index_of.get(group, -1) for group in groups], np.int64),
         split=np.full(len(names), NONE, np.int8),
         edges=edges,
         edge_weights=weights,
         classes=classes,
     )
-    return Pydocs(resplit(graph, USUAL, seed=0), catalogue.skipped)
+    return Pydocs(resplit(graph, FEW if brief else USUAL, seed=0), catalogue.skipped)
 
 
 def _imported(package: str) -> ModuleType:

@@ -148,6 +148,7 @@ def pooled(graphs: Sequence[TextGraph]) -> TextGraph:
             np.concatenate([cross.weight for cross in left]),
         ),
         extra={name: pa.concat_arrays([graph.extra[name] for graph in owned]) for name in shared},
+        split_drawn=any(graph.split_drawn for graph in owned),
     )
 
 

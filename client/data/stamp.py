@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from fedtag.client.data.assembly import FOLDER_FEATURES
 from fedtag.client.data.metadata import META_FILES
+from fedtag.client.data.reading.files import table_files
 from fedtag.common.secure.canonical import canonical
 
 FILES = (
     *META_FILES,
-    "nodes.parquet",
-    "nodes.csv",
-    "nodes.jsonl",
-    "edges.parquet",
-    "edges.csv",
-    "cross_edges.parquet",
-    "cross_edges.csv",
-    "features.npy",
+    *table_files("nodes"),
+    *table_files("edges"),
+    *table_files("cross_edges"),
+    FOLDER_FEATURES,
 )
 """Of which `read_folder` reads those that are there."""
 

@@ -77,6 +77,7 @@ class TextGraph:
         features: float32 [n, d], used in place of encoded text.
         cross_edges: edges into other institutions.
         extra: further columns of the nodes file, by name, n values each.
+        split_drawn: whether the data came without a split, so that the usual one was drawn.
     """
 
     name: str
@@ -91,6 +92,7 @@ class TextGraph:
     features: NDArray[np.float32] | None = None
     cross_edges: CrossEdges = field(default_factory=CrossEdges.empty)
     extra: Mapping[str, pa.Array] = field(default_factory=dict)
+    split_drawn: bool = False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TextGraph) and _same_fields(self, other)

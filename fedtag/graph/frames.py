@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,16 @@ from fedtag.client.data import checks
 from fedtag.client.data.assembly import Parts, Reading, assembled
 from fedtag.client.data.metadata import Metadata, are_names
 from fedtag.client.data.problems import Problems, shown
-from fedtag.client.data.splitting import USUAL, resplit
+from fedtag.client.data.splitting import drawn_note
 from fedtag.client.data.tables import Table, cleaned
 from fedtag.client.data.text_graph import SPLIT_NAMES, TextGraph
+from fedtag.client.data.values import Odd, column_of, written
+from fedtag.common.wording.suggestion import did_you_mean
+from fedtag.graph.importing.columns import ENOUGH, end_shares
 
 NODES = "nodes"
 EDGES = "edges"
 FEATURES = "features"
-ENOUGH = 0.5
-"""Share of values that are ids from which on a column of edges is taken for an end; those that are none are told."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,7 @@ def read_frames(
             )
     ends = _ends(edges, edge_columns, node_table, problems)
     edge_table = None if ends is None else _table(edges, EDGES, ends, problems)
-    named = (
-        tuple(map(checks.written, classes)) if classes is not None else _classes(nodes, node_columns.label)
-    )
+    named = tuple(map(written, classes)) if classes is not None else _classes(nodes, node_columns.label)
     if named and not are_names(list(named)):
         problems.add(NODES, f"classes is {shown(list(named))}", "give distinct names with classes=")
     if not isinstance(directed, bool):
@@ -99,13 +97,15 @@ def read_frames(
         None,
         _features(features, nodes, problems),
         FEATURES,
+        seed,
     )
     reading = assembled(parts, problems, require_training=False)
-    if reading is None or node_columns.split is not None or not (reading.graph.labels >= 0).any():
-        return reading, ()
-    shares = ", ".join(f"{share:.0%}" for share in USUAL)
-    note = f"no split was given: {shares} of each class train, validate and test, drawn with seed {seed}"
-    return replace(reading, graph=resplit(reading.graph, USUAL, seed)), (note,)
+    return reading, drawn_notes(reading, seed)
+
+
+def drawn_notes(reading: Reading | None, seed: int = 0) -> tuple[str, ...]:
+    """What is said of a split that was drawn; nothing of one that was given."""
+    return (drawn_note(seed),) if reading is not None and reading.drawn else ()
 
 
 def _is_frame(frame: object, name: str, problems: Problems) -> bool:
@@ -128,33 +128,35 @@ def _table(frame: pd.DataFrame, name: str, columns: Mapping[str, str], problems:
     found = [str(column) for column in frame.columns]
     missing = [theirs for theirs in columns.values() if theirs not in found]
     for theirs in missing:
-        near = get_close_matches(theirs, found, n=3, cutoff=0.5)
-        remedy = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(found) or 'none'}"
-        problems.add(name, f"column {theirs} is missing", remedy)
+        problems.add(name, f"column {theirs} is missing", did_you_mean(theirs, found))
     twice = sorted({theirs for theirs in columns.values() if found.count(theirs) > 1})
     if twice:
         problems.add(name, f"column {', '.join(twice)} appears more than once", "keep one")
     if missing or twice:
         return None
-    arrays = {
+    made = {
         ours: _column(frame.iloc[:, found.index(theirs)], name, theirs, problems)
         for ours, theirs in columns.items()
     }
-    table = Table(name, arrays, np.arange(1, len(frame) + 1), typed=True)
+    arrays = {ours: column for ours, (column, _) in made.items()}
+    odd = {ours: rows for ours, (_, rows) in made.items() if rows}
+    table = Table(name, arrays, np.arange(1, len(frame) + 1), typed=True, odd=odd)
     return cleaned(table, tuple(columns), problems)
 
 
-def _column(values: pd.Series[Any], table: str, name: str, problems: Problems) -> pa.Array:
-    """Values as an array; those of several types as they are written."""
+def _column(values: pd.Series[Any], table: str, name: str, problems: Problems) -> tuple[pa.Array, Odd]:
+    """Values as an array, and the rows that hold neither number nor text."""
     try:
-        return pa.array(values, from_pandas=True)
+        if values.dtype == object:
+            return column_of([None if _is_missing(value) else value for value in values.tolist()])
+        return pa.array(values, from_pandas=True), {}
     except UnicodeEncodeError:
         bad = np.array([isinstance(value, str) and not _is_unicode(value) for value in values])
         rows = np.flatnonzero(bad) + 1
         problems.add_rows(table, f"{name} is not valid Unicode", rows, "decode it anew, as UTF-8")
         return _column(values.mask(bad), table, name, problems)
     except (pa.ArrowException, OverflowError):
-        return pa.array([None if _is_missing(value) else str(value) for value in values])
+        return column_of([None if _is_missing(value) else value for value in values.tolist()])
 
 
 def _is_missing(value: object) -> bool:
@@ -187,11 +189,12 @@ def _ends(
         # Without ids nothing can be told; what is wrong with the nodes has been said.
         return None
     ids = checks.identifiers(nodes, "node_id", Problems())
-    shares = {
-        str(column): _share_of_ids(edges.iloc[:, place], ids)
-        for place, column in enumerate(edges.columns)
-        if column != columns.weight
-    }
+    named = {str(column): str(column) for column in edges.columns if column != columns.weight}
+    table = _table(edges, EDGES, named, Problems())
+    if table is None:
+        problems.add(EDGES, "two columns have one name", "keep one")
+        return None
+    shares = end_shares(table, named, ids)
     ends = [column for column, share in shares.items() if share > ENOUGH]
     if len(ends) != 2:
         there = ", ".join(ends) or "none"
@@ -205,30 +208,18 @@ def _ends(
     return {"src": ends[0], "dst": ends[1], **weight}
 
 
-def _share_of_ids(values: pd.Series[Any], ids: pa.Array) -> float:
-    """Which share of values are ids of nodes; 0 where none could be."""
-    found = Problems()
-    if not len(values):
-        return 1.0
-    table = Table(EDGES, {"end": _column(values, EDGES, "end", found)}, np.arange(len(values)), typed=True)
-    ends = checks.identifiers(cleaned(table, ("end",), found), "end", found)
-    # An id that is missing is told later; another type than that of ids is no end.
-    odd = [problem for problem in found.found if not problem.what.endswith("is empty")]
-    return 0.0 if odd else float((checks.positions(ids, ends) >= 0).mean())
-
-
 def _classes(nodes: pd.DataFrame, label: str | None) -> tuple[str, ...]:
     """The labels that occur: in the order of categories, of numbers, or of the alphabet."""
     if label is None or label not in nodes:
         return ()
     column = nodes[label]
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return tuple(checks.written(value) for value in column.cat.categories)
+        return tuple(written(value) for value in column.cat.categories)
     # As numbers of Python, whatever their width, since values are written as these are.
-    values = [value for value in column.dropna().unique().tolist() if checks.written(value)]
+    values = [value for value in column.dropna().unique().tolist() if written(value)]
     numbers = all(isinstance(value, int | float) for value in values)
-    ordered = sorted(values) if numbers else sorted(map(checks.written, values))
-    return tuple(dict.fromkeys(map(checks.written, ordered)))
+    ordered = sorted(values) if numbers else sorted(map(written, values))
+    return tuple(dict.fromkeys(map(written, ordered)))
 
 
 def _features(features: Any, nodes: pd.DataFrame, problems: Problems) -> Any:

@@ -12,13 +12,13 @@ from fedtag.client.data.assembly import Reading
 from fedtag.client.data.folder import inspected_folder
 from fedtag.client.data.partition import partition
 from fedtag.client.data.problems import Problem, Problems
-from fedtag.client.data.pydocs import PYDOCS
+from fedtag.client.data.pydocs import BRIEF, PYDOCS
 from fedtag.client.data.sites import site_graphs
-from fedtag.client.data.sources import load_source, read_feature_graph, source_of
+from fedtag.client.data.sources import inspected_arrays, load_source, source_of
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
 from fedtag.common.errors import DataError
-from fedtag.graph.frames import EdgeColumns, NodeColumns, edge_frame, node_frame, read_frames
+from fedtag.graph.frames import EdgeColumns, NodeColumns, drawn_notes, edge_frame, node_frame, read_frames
 from fedtag.graph.networks import Frames, network_frames, tensor_frames
 
 if TYPE_CHECKING:
@@ -197,25 +197,23 @@ class Graph:
         """A data folder with nodes, edges and meta.json, as `to_folder` and other programs write it."""
         problems = Problems()
         reading = inspected_folder(path, problems, require_training=False)
-        return cls(reading, problems.found, source_of(path))
+        return cls(reading, problems.found, source_of(path), drawn_notes(reading))
 
     @classmethod
     def from_npz(cls, path: str | Path) -> Graph:
         """A graph of features without texts in one .npz file.
 
-        It holds `x` as CSR (x_data, x_indices, x_indptr, x_shape), `y` (-1: unlabelled), `edge_index` [2, E] with each
-        edge once, and may hold train_mask, val_mask and test_mask.
+        It holds `x`, dense or as CSR (x_data, x_indices, x_indptr, x_shape), `y` (-1: unlabelled), `edge_index` [2, E]
+        with each edge once, and may hold train_mask, val_mask and test_mask; without these a split is drawn.
         """
-        try:
-            return cls(Reading(read_feature_graph(path)), (), source_of(path))
-        except DataError as error:
-            what, _, remedy = str(error).rstrip(".").rpartition("; ")
-            return cls(None, [Problem(Path(path).name, what, remedy)])
+        problems = Problems()
+        reading = inspected_arrays(path, problems)
+        return cls(reading, problems.found, source_of(path), drawn_notes(reading))
 
     @classmethod
-    def built_in(cls) -> Graph:
-        """A real graph that needs no download: the docstrings of the installed SciPy, linked by their references."""
-        return cls(Reading(load_source(PYDOCS)), (), PYDOCS)
+    def built_in(cls, whole: bool = False) -> Graph:
+        """SciPy's docstrings, linked by their references: first paragraphs, one in ten labelled, or `whole` texts."""
+        return cls(load_source(name := PYDOCS if whole else BRIEF), (), name)
 
     @property
     def text_graph(self) -> TextGraph:

@@ -10,14 +10,13 @@ import numpy as np
 import pandas as pd
 
 from fedtag.client.data.problems import Problems, shown
-from fedtag.client.data.sources import first_mask
+from fedtag.client.data.reading.arrays import MASKS, labels_of, pairs_of, split_of
 from fedtag.client.data.text_graph import SPLIT_NAMES
 
 if TYPE_CHECKING:
     import networkx as nx
 
 GRAPH = "graph"
-MASKS = {f"{name}_mask": name for name in SPLIT_NAMES[1:]}
 
 
 @dataclass(frozen=True)
@@ -101,10 +100,11 @@ def tensor_frames(
         what = f"{shown(type(data).__name__)} has no edge_index of one graph"
         problems.add(GRAPH, what, "give one torch_geometric.data.Data; a dataset has it at [0]")
         return None
-    # Whoever has such a graph has loaded both.
-    import torch
-    from torch_geometric.utils import is_undirected
-
+    arrays = {
+        name: value.detach().cpu().numpy()
+        for name in ("y", "edge_index", "edge_weight", *(mask for mask, _ in MASKS))
+        if (value := getattr(data, name, None)) is not None
+    }
     count = int(data.num_nodes)
     columns: dict[str, Any] = {"node": np.arange(count)}
     if texts is not None:
@@ -112,74 +112,39 @@ def tensor_frames(
             problems.add("texts", f"there are {len(texts)} for {count} nodes", "give one a node, '' for none")
             return None
         columns["text"] = list(texts)
+    told = len(problems.found)
+    pairs = pairs_of(GRAPH, arrays, count, problems)
+    labels = labels_of(GRAPH, arrays, count, problems) if "y" in arrays else np.full(count, -1)
+    if pairs is None or labels is None:
+        return None
     named = tuple(classes) if classes is not None else None
-    labels = _labels(data, count, problems)
-    if labels is not None:
-        if named is None:
-            named = tuple(str(label) for label in range(int(labels.max(initial=0)) + 1))
+    if "y" in arrays:
+        named = named or tuple(str(label) for label in range(int(labels.max(initial=0)) + 1))
         if labels.max(initial=0) >= len(named):
-            problems.add(
-                "y", f"{labels.max()} is the number of no class of {len(named)}", "name all with classes="
-            )
+            what = f"y is {labels.max()}, the number of no class of {len(named)}"
+            problems.add(GRAPH, what, "name all with classes=")
             return None
         columns["label"] = np.array([*named, None], dtype=object)[labels]
-    split = _split(data, count, labels, problems)
-    if split is not None:
-        columns["split"] = split
-    if problems.found:
+    if any(name in arrays for name, _ in MASKS):
+        split = split_of(GRAPH, arrays, labels, problems)
+        columns["split"] = np.array([None, *SPLIT_NAMES[1:]], dtype=object)[split]
+    if len(problems.found) > told:
         return None
-    edges = _edges(data)
+    weights = arrays.get("edge_weight", np.ones(len(pairs), np.float32)).reshape(-1)
+    if len(weights) != len(pairs):
+        problems.add(
+            GRAPH, f"edge_weight holds {len(weights)} values for {len(pairs)} edges", "give one an edge"
+        )
+        return None
+    edges = pd.DataFrame({"src": pairs[:, 0], "dst": pairs[:, 1], "weight": weights})
     features = getattr(data, "x", None) if texts is None else None
-    if features is not None and (features.layout != torch.strided):
-        features = features.to_dense()
-    matrix = None if features is None else features.detach().cpu().numpy()
-    directed = not is_undirected(data.edge_index, num_nodes=count)
-    return Frames(pd.DataFrame(columns), edges, matrix, named, directed)
+    # Whoever has such a graph has loaded both.
+    import torch
+    from torch_geometric.utils import is_undirected
 
-
-def _labels(data: Any, count: int, problems: Problems) -> Any:
-    y = getattr(data, "y", None)
-    if y is None:
-        return None
-    labels = y.detach().cpu().numpy()
-    labels = labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
-    if labels.shape != (count,) or labels.dtype.kind not in "iu":
-        what = f"the shape is {list(labels.shape)} of {labels.dtype}, but must be [{count}] whole numbers"
-        problems.add("y", what, "give one class a node, -1 where it has none")
-        return None
-    return labels
-
-
-def _split(data: Any, count: int, labels: Any, problems: Problems) -> Any:
-    """The names of the splits by the masks; a node without a label is in none, as elsewhere in this format."""
-    masks = {name: getattr(data, mask, None) for mask, name in MASKS.items()}
-    if all(mask is None for mask in masks.values()):
-        return None
-    split = np.full(count, None, dtype=object)
-    seen = np.zeros(count, bool)
-    for name, mask in masks.items():
-        if mask is None:
-            continue
-        first = first_mask(mask)
-        if first.shape != (count,) or first.dtype != bool:
-            what = (
-                f"is {first.dtype} of the shape {list(first.shape)}, and must be [{count}] of true and false"
-            )
-            problems.add(f"{name}_mask", what, "make it a mask")
-            return None
-        if (first & seen).any():
-            problems.add(f"{name}_mask", "has nodes that another mask has", "put each node into one of them")
-            return None
-        seen |= first
-        if labels is not None:
-            split[first & (labels >= 0)] = name
-    return split
-
-
-def _edges(data: Any) -> pd.DataFrame:
-    source, target = data.edge_index.detach().cpu().numpy()
-    weight = getattr(data, "edge_weight", None)
-    weights = (
-        np.ones(len(source), np.float32) if weight is None else weight.detach().cpu().numpy().reshape(-1)
-    )
-    return pd.DataFrame({"src": source, "dst": target, "weight": weights})
+    directed = not is_undirected(torch.from_numpy(pairs.T.copy()), num_nodes=count)
+    if features is not None:
+        features = (
+            (features if features.layout == torch.strided else features.to_dense()).detach().cpu().numpy()
+        )
+    return Frames(pd.DataFrame(columns), edges, features, named, directed)

@@ -110,6 +110,31 @@ def test_split_is_stratified(graph):
         )
 
 
+def test_brief_texts_are_first_paragraphs_of_what_is_linked_and_one_in_ten_is_labelled(graph):
+    brief = read_pydocs(brief=True).graph
+    assert brief.name == f"pydocs-brief (SciPy {scipy.__version__})"
+    linked = {graph.node_ids[row] for edge in graph.edges.tolist() for row in edge}
+    assert set(brief.node_ids) == linked < set(graph.node_ids)
+    whole = dict(zip(graph.node_ids, graph.texts, strict=True))
+    assert all(whole[name].split("\n\n")[0].split("\n \n")[0] == text for name, text in texts_of(brief))
+    assert sum(len(text) for text in brief.texts) < sum(len(whole[name]) for name in linked) / 10
+    assert pairs_of(brief) == pairs_of(graph)
+    for label in range(len(brief.classes)):
+        counts = np.bincount(brief.split[brief.labels == label], minlength=4)
+        assert counts.sum() >= 20
+        assert [counts[TRAIN], counts[VAL], counts[TEST]] == pytest.approx(
+            [share * counts.sum() for share in (0.1, 0.1, 0.8)], abs=1
+        )
+
+
+def texts_of(graph):
+    return zip(graph.node_ids, graph.texts, strict=True)
+
+
+def pairs_of(graph):
+    return {frozenset((graph.node_ids[a], graph.node_ids[b])) for a, b in graph.edges.tolist()}
+
+
 def test_deterministic_and_silent(graph):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

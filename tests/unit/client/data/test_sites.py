@@ -93,7 +93,7 @@ def test_clients_without_training_nodes(make_graph, tmp_path):
     sites = [read_folder(folder, require_training=False).graph for folder in folders]
     assert len(sites) == 50
     assert sum(site.num_nodes for site in sites) == 120
-    with pytest.raises(DataError, match="no training node"):
+    with pytest.raises(DataError, match="no labelled node is in the split train"):
         read_folder(folders[0])
 
 

@@ -97,7 +97,7 @@ def test_a_wrong_column_names_the_nearest_ones(column: dict[str, str], near: str
     (where, what, remedy), *_ = told(graph)
     assert (where, what) == ("nodes", f"column {next(iter(column.values()))} is missing")
     assert near in remedy
-    with pytest.raises(DataError, match=f"did you mean {near}"):
+    with pytest.raises(DataError, match=f"did you mean '{near}'"):
         len(graph)
 
 
@@ -183,9 +183,9 @@ def test_what_was_left_out_is_said() -> None:
     [
         (
             {"train_mask": torch.ones(3, dtype=torch.bool), "val_mask": torch.ones(3, dtype=torch.bool)},
-            "another mask",
+            "3 nodes are in train_mask and in val_mask",
         ),
-        ({"train_mask": torch.tensor([0, 1])}, "int64 of the shape [2]"),
+        ({"train_mask": torch.tensor([0.5, 1])}, "[2] of float32"),
     ],
 )
 def test_masks_that_are_none_are_told(masks: dict[str, torch.Tensor], what: str) -> None:
@@ -270,11 +270,11 @@ def test_folders_are_read_and_written(tmp_path: Path) -> None:
     assert (again.text_graph, again.source) == (graph.text_graph, str(folder))
     (folder / "edges.parquet").unlink()
     assert told(fedtag.Graph.from_folder(folder)) == [
-        ("papers", "there is no edges.parquet or edges.csv", "add one")
+        ("papers", "there is no edges.parquet or edges.csv or edges.jsonl", "add one")
     ]
     assert "is not a folder" in told(fedtag.Graph.from_folder(tmp_path / "nowhere"))[0][1]
     ((where, what, remedy),) = told(fedtag.Graph.from_npz(tmp_path / "no.npz"))
-    assert (where, what, remedy) == ("no.npz", f"There is no file {tmp_path / 'no.npz'}", "check the path")
+    assert (where, what, remedy) == ("no.npz", f"there is no file {tmp_path / 'no.npz'}", "check the path")
 
 
 def test_a_folder_is_the_same_from_wherever_it_is_named(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedtag.common.errors import DataError
-from fedtag.graph.validation import SPLITS, UNLABELLED, ClassCount, validate_folder
+from fedtag.graph.validation import SPLITS, UNLABELLED, ClassCount, validate_sources
 
 
 def test_classes_are_counted_by_split(write_feature_folder: Callable[..., Path], tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_classes_are_counted_by_split(write_feature_folder: Callable[..., Path],
     lines[1] = lines[1].replace(",a,train", ",,")
     lines[4] = lines[4].replace(",a,train", ",a,")
     table.write_text("\n".join(lines) + "\n")
-    found = validate_folder(folder)
+    (found,) = validate_sources([str(folder)])
     assert SPLITS == ("train", "val", "test", "none")
     assert found.classes == (
         ClassCount("a", (4, 2, 2, 1)),
@@ -33,5 +33,5 @@ def test_every_problem_is_named(write_feature_folder: Callable[..., Path], tmp_p
     (folder / "edges.csv").write_text("src,dst\n1,nobody\n")
     (folder / "meta.json").write_text("{}")
     with pytest.raises(DataError) as caught:
-        validate_folder(folder)
+        validate_sources([str(folder)])
     assert len(caught.value.problems) >= 2

@@ -99,7 +99,7 @@ def test_openfgl_cora(shared_data):
 @pytest.mark.parametrize("clients", [5, 10])
 @pytest.mark.parametrize("source", ["cora_text", "graphs/planetoid_cora.npz"])
 def test_seeded_cora_partitions(shared_data, clients, source):
-    graph = load_source(str(shared_data / source))
+    graph = load_source(str(shared_data / source)).graph
     path = shared_data / "partitions" / f"cora_louvain_{clients}_seed2024.npz"
     graph = with_published_split(graph, path)
     published = read_published(path, graph)
