@@ -117,11 +117,16 @@ def build_bank(
     cached_nodes = sum(key in found for key in keys)
     missing = [key for key in unique if key not in found]
     chunks = tokens = 0
+    if missing:
+        # Encoding takes long, and where its results cannot be kept is found before.
+        cache.store.check()
+    # The weights are loaded before the first report, so that what is reported tells how fast texts are encoded.
+    limit = _checked_limit(encoder, max_tokens) if missing else max_tokens
     if progress is not None and missing:
         progress(0, len(missing))
     for first in range(0, len(missing), TEXTS_PER_WRITE):
         some = missing[first : first + TEXTS_PER_WRITE]
-        encoded, read = _encoded([unique[key] for key in some], encoder, max_tokens)
+        encoded, read = _encoded([unique[key] for key in some], encoder, limit)
         fresh = dict(zip(some, encoded, strict=True))
         cache.put_many(fresh, origins)
         found.update(fresh)
@@ -164,9 +169,9 @@ def bank_from_features(features: Float[Tensor, "nodes dim"], text_lengths: Seque
     )
 
 
-def _encoded(texts: list[str], encoder: Encoder, max_tokens: int) -> tuple[list[EncodedText], int]:
+def _encoded(texts: list[str], encoder: Encoder, limit: int) -> tuple[list[EncodedText], int]:
     """The encoded form of each text, and the tokens that the encoder read; equal strings are read once."""
-    cut = chunk_texts(texts, encoder.tokenizer, _checked_limit(encoder, max_tokens))
+    cut = chunk_texts(texts, encoder.tokenizer, limit)
     slices = [
         [text[chunk.start : chunk.end] for chunk in chunks] for text, chunks in zip(texts, cut, strict=True)
     ]

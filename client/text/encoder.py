@@ -15,7 +15,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from fedtag.client.text.chunks import without_surrogates
-from fedtag.client.text.weights import BUNDLED, bundled_file, folder_revision, loading, model_folder
+from fedtag.client.text.model_files import folder_revision
+from fedtag.client.text.weights import BUNDLED, bundled_file, loading, model_folder
 from fedtag.common.errors import ConfigError, WeightsError
 
 if TYPE_CHECKING:
@@ -78,9 +79,8 @@ class Encoder:
 
     @cached_property
     def revision(self) -> str:
-        """SHA-256 of the weights (bundled), or of weights, tokenizer and configuration; no loading."""
-        folder = self.folder
-        return BUNDLED_SHA256 if self.name == BUNDLED else folder_revision(folder)
+        """SHA-256 of weights, tokeniser, pooling and configuration: what the encoder is, whatever it is called."""
+        return folder_revision(self.folder)
 
     @cached_property
     def dtype(self) -> str:

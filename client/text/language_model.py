@@ -15,14 +15,13 @@ import torch
 from fedtag.client.text.chunks import without_surrogates
 from fedtag.client.text.conversion import converted
 from fedtag.client.text.encoder import Progress
+from fedtag.client.text.model_files import folder_revision, weight_files
 from fedtag.client.text.weights import (
     BUNDLED,
     bundled_file,
-    folder_revision,
     loading,
     model_folder,
     quiet_loading,
-    weight_files,
 )
 from fedtag.common.errors import ConfigError, WeightsError
 

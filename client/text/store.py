@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtag.common.errors import RunError
+from fedtag.common.homes import moved_by
 
 APPLICATION_ID = 0x46544147  # "FTAG"
 SCHEMA_VERSION = 1
@@ -57,6 +58,16 @@ class ContentStore:
     def __init__(self, path: Path, kind: str) -> None:
         self.path = path
         self.kind = kind
+
+    def check(self) -> None:
+        """Make sure that entries can be written.
+
+        Raises:
+            RunError: the file cannot be made, is damaged, or belongs to something else.
+        """
+        with self._open() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The entries that exist among `keys`.
@@ -153,13 +164,13 @@ class ContentStore:
         except sqlite3.OperationalError as error:
             raise RunError(
                 f"the {self.kind} cache {self.path} cannot be used ({error}): "
-                f"check that its folder is writable and has space"
+                f"check that its folder is writable and has space, or {self._elsewhere}"
             ) from error
         except sqlite3.DatabaseError as error:
             raise self._unusable("is damaged or no cache of fedtag") from error
         except OSError as error:
             raise RunError(
-                f"the folder of the {self.kind} cache {self.path} cannot be made: choose another"
+                f"the folder of the {self.kind} cache {self.path} cannot be made ({error.strerror}): {self._elsewhere}"
             ) from error
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -186,6 +197,11 @@ class ContentStore:
         if application or version or tables:
             raise self._unusable("is of another kind or version")
         return False
+
+    @property
+    def _elsewhere(self) -> str:
+        variable = moved_by(self.path)
+        return f"set {variable or 'cache in the node configuration of the site'} to another folder"
 
     @property
     def _version(self) -> int:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from fedtag.client.text.model_files import CONFIGURED, CONFIGURED_PICKLED, file_digest, weight_files
 from fedtag.common.errors import WeightsError
 
 BUNDLED = "bundled"
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_CONFIGURATION = ("*.json", "*.txt", "*.model", "*.jinja")
-_WEIGHTS = ("*.safetensors", "*.gguf")
-_OLD_WEIGHTS = ("pytorch_model*.bin",)
 
 
 def bundled_file(package: str, *parts: str, sha256: str) -> Path:
@@ -75,9 +72,8 @@ def _hub_folder(name: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     reason: Exception
-    patterns = [*_CONFIGURATION, *_WEIGHTS]
     try:
-        folder = Path(snapshot_download(name, allow_patterns=patterns, local_files_only=True))
+        folder = Path(snapshot_download(name, allow_patterns=CONFIGURED, local_files_only=True))
         if weight_files(folder):
             return folder
     except LocalEntryNotFoundError:
@@ -85,39 +81,19 @@ def _hub_folder(name: str) -> Path:
     except HFValidationError as error:
         raise WeightsError(f"{name} is not a Hugging Face id: correct it or name a folder") from error
     try:
-        folder = Path(snapshot_download(name, allow_patterns=patterns))
+        folder = Path(snapshot_download(name, allow_patterns=CONFIGURED))
         if not weight_files(folder):
-            folder = Path(snapshot_download(name, allow_patterns=[*_CONFIGURATION, *_OLD_WEIGHTS]))
+            folder = Path(snapshot_download(name, allow_patterns=CONFIGURED_PICKLED))
         if weight_files(folder):
             return folder
         reason = FileNotFoundError("it has no *.safetensors or *.bin")
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ImportError) as error:
+        # The last where a proxy asks for a package that is not there.
         reason = error
     raise WeightsError(
         f"the model {name} is not on this machine and could not be downloaded ({type(reason).__name__}): "
         f"check the id and the network, or use '{BUNDLED}'"
     ) from reason
-
-
-def weight_files(folder: Path) -> list[Path]:
-    """The files with weights in a model folder, sorted by name."""
-    return sorted(path for pattern in (*_WEIGHTS, *_OLD_WEIGHTS) for path in folder.rglob(pattern))
-
-
-def folder_revision(folder: Path) -> str:
-    """A SHA-256 of weights, tokenizer and configuration by content: equal folders, equal revision."""
-    configuration = [path for pattern in _CONFIGURATION for path in folder.rglob(pattern)]
-    digest = hashlib.sha256()
-    for path in sorted({*configuration, *weight_files(folder)}):
-        relative = path.relative_to(folder).as_posix()
-        digest.update(f"{relative}\0{file_digest(path)}\0".encode())
-    return digest.hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

@@ -171,7 +171,7 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RunError, match=r"cannot be made: choose another"):
+    with pytest.raises(RunError, match=r"cannot be made \(File exists\): set cache"):
         TextCache(tmp_path / "file" / "c.sqlite").put_many({content_key(0): encoded(1)})
     with pytest.raises(RunError, match=r"cannot be used"):
         TextCache(tmp_path).put_many({content_key(0): encoded(1)})

@@ -90,8 +90,9 @@ def test_answers_do_not_depend_on_the_batch(folder: Path, batch_size: int) -> No
 def test_the_revision_follows_the_files(folder: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(folder, tmp_path / "copy")
     assert LanguageModel(str(copy)).revision == LanguageModel(str(folder)).revision
-    with (copy / "model.safetensors").open("ab") as file:
-        file.write(b"x")
+    with (copy / "model.safetensors").open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\x7f")
     assert LanguageModel(str(copy)).revision != LanguageModel(str(folder)).revision
 
 
