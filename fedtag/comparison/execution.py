@@ -19,8 +19,8 @@ from fedtag.comparison.fingerprint import fingerprint_of
 from fedtag.comparison.matrix import Cell
 from fedtag.comparison.progress import CellProgress, Note, Report
 from fedtag.runs.simulation import PreparedRun, prepare, reopen, run_in_process
-from fedtag.server.tracking.durable_files import encoded, json_text, write_atomically
-from fedtag.server.tracking.run_directory import PLACES, SITES, RunDirectory, is_run, read_object
+from fedtag.server.tracking.durable_files import encoded, json_text, read_object, write_atomically
+from fedtag.server.tracking.run_directory import PLACES, SITES, RunDirectory, is_run
 
 COST = "cost.json"
 SOURCE = "source.json"
@@ -63,7 +63,7 @@ def state_of(cell: Cell, fingerprint: str | None = None) -> State:
         fingerprint: of its data; taken where it is not given.
 
     Raises:
-        RunError: it holds a run with other settings or of other data, or something that is no run.
+        RunError: it holds a run with other settings or of other data, a damaged one, or something that is no run.
     """
     path = cell.path
     if not path.exists() or is_abandoned(path):
@@ -73,23 +73,24 @@ def state_of(cell: Cell, fingerprint: str | None = None) -> State:
         there = RunConfig.from_flat(flatten(run.read_config()))
     except ConfigError as error:
         raise RunError(
-            f"{path} was run by another version of fedtag ({error}); choose another --out"
+            f"{path} was run by another version of fedtag ({error}); choose another out="
         ) from error
     difference = difference_of(there, cell.config)
     if difference:
-        raise RunError(f"{path} was run with {difference}; choose another --out, or the same settings")
+        raise RunError(f"{path} was run with {difference}; choose another out=, or the same settings")
     made_with = read_fingerprint(path)
     if made_with is None and not run.finished and not run.read_rounds():
         return State.ABSENT
     if made_with is None:
         raise RunError(
             f"{path} was run by another version of fedtag, which did not keep what its data were; choose another "
-            "--out, or delete that run"
+            "out=, or delete that run"
         )
     if made_with != (fingerprint or fingerprint_of(cell.config.data.source)):
         raise RunError(
-            f"the data {cell.data} changed since {path} was run; choose another --out, or delete that run"
+            f"the data {cell.data} changed since {path} was run; choose another out=, or delete that run"
         )
+    run.check()
     return State.FINISHED if run.finished else State.UNFINISHED
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
-from fedtag.client.data.pydocs import PYDOCS
+from fedtag.client.data.pydocs import is_pydocs, packages_of
 from fedtag.common.config.places import SEPARATOR
 from fedtag.common.errors import DataError
 
@@ -39,9 +39,8 @@ def fingerprint_of(source: str) -> str:
 def parts_of(source: str) -> list[str]:
     """What tells one version of a source from another."""
     path = Path(source)
-    if source.partition(":")[0] == PYDOCS:
-        packages = [name.strip() for name in source.partition(":")[2].split(",") if name.strip()]
-        return [PYDOCS, *versions(packages or ["scipy"])]
+    if is_pydocs(source):
+        return [source.partition(":")[0], *versions(packages_of(source))]
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.stem in STEMS and file.is_file())
         return ["folder", *(part for file in files for part in (file.name, content_of(file)))]

@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from fedtag.common.config.forms import plain
 from fedtag.common.config.places import SEPARATOR
-from fedtag.common.errors import ConfigError
+from fedtag.common.errors import ConfigError, RunError
 from fedtag.common.logs import LOGGER
 from fedtag.common.methods.spec import METHODS, PRESETS
 from fedtag.common.settings.registry import HERE, Registry, Spec
+from fedtag.common.wording.scoring import METRICS, column
 from fedtag.comparison.course import Compared
 from fedtag.comparison.course import compare as carried_out
 from fedtag.comparison.matrix import Cell
@@ -25,11 +28,15 @@ from fedtag.comparison.study import REFERENCES, checked_study
 from fedtag.graph.graph import Graph
 from fedtag.runs.bars import bar
 from fedtag.runs.listing import register
+from fedtag.runs.places import named_folder, places_told
 from fedtag.runs.run import Run
+from fedtag.runs.settings import ARGUMENTS, further_settings
 from fedtag.runs.simulation import folder_name
-from fedtag.server.comparison.plots import drawn, drawn_curves
-from fedtag.server.comparison.results import Line, lines
-from fedtag.server.pages.figures import PAPER, Figure, styled
+from fedtag.server.comparison.charts import of_all_data, rounds_chart, score_chart
+from fedtag.server.comparison.results import Line, lines, score
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 HOME = Path("runs") / "comparison"
 
@@ -60,21 +67,42 @@ class ComparisonResult:
         """A row for each method and data set, over the seeds.
 
         Returns:
-            the index are method and data; columns seeds, how many finished; test_accuracy, test_macro_f1 and
-            val_accuracy with their standard deviations `*_std` (None for one seed), in [0, 1]; difference, the mean
-            difference in test accuracy to the baseline of the same seeds.
+            the index are method and data; columns seeds, how many finished; every metric on test nodes (test_accuracy,
+            test_macro_f1, test_balanced_accuracy, test_auroc, test_auprc), and on validation nodes the one that
+            `evaluation.metric` names (val_accuracy), with their standard deviations `*_std` (None for one seed), in
+            [0, 1]; difference, the mean difference in that metric on test nodes to the baseline of the same seeds.
         """
-        rows = [line_row(one) for one in lines(self._made.comparison)]
+        metric = self._made.comparison.metric
+        rows = [line_row(one, metric) for one in lines(self._made.comparison)]
         return pd.DataFrame(rows).set_index(["method", "data"])
 
     @property
     def runs(self) -> pd.DataFrame:
-        """A row a run: its place in the comparison, its test accuracy and its directory."""
+        """A row a run: its place in the comparison, its metric on test nodes and its directory."""
+        comparison = self._made.comparison
         found = [
-            (one.row, one.data, one.seed, one.summary and one.summary.test_accuracy, str(self.path / one.run))
-            for one in self._made.comparison.ordered()
+            (
+                one.row,
+                one.data,
+                one.seed,
+                one.summary and score(one.summary, "test", comparison.metric),
+                str(self.path / one.run),
+            )
+            for one in comparison.ordered()
         ]
-        return pd.DataFrame(found, columns=["method", "data", "seed", "test_accuracy", "path"])
+        return pd.DataFrame(
+            found, columns=["method", "data", "seed", f"test_{column(comparison.metric)}", "path"]
+        )
+
+    @property
+    def classes(self) -> pd.DataFrame:
+        """A row for each run and class: method, data, seed, class, and as in `Run.classes` its scores on test nodes."""
+        found = [
+            {"method": one.row, "data": one.data, "seed": one.seed, **entry}
+            for one in self._made.comparison.ordered()
+            for entry in (one.summary.test_classes if one.summary else None) or ()
+        ]
+        return pd.DataFrame(found)
 
     def run(self, method: str, seed: int, data: str | None = None) -> Run:
         """One of the runs.
@@ -87,15 +115,31 @@ class ComparisonResult:
                 return Run(self.path / one.run)
         raise ConfigError(f"no run of '{method}' with seed {seed}: see the table `runs`")
 
-    def plot(self, over: str = "methods") -> Figure:
-        """Test accuracy of all methods with its standard deviation; `over` may be "rounds"."""
+    def plot(self, over: str = "methods", metric: str | None = None) -> Figure:
+        """A metric of all methods on test nodes with its standard deviation.
+
+        Args:
+            over: "methods" or "rounds".
+            metric: a value of `evaluation.metric`; the one of the comparison where None.
+
+        Raises:
+            ConfigError: there is none such.
+            RunError: no run has scores.
+        """
         comparison = self._made.comparison
+        if metric is not None and metric not in METRICS:
+            raise ConfigError(f"metric = '{metric}': use one of {', '.join(METRICS)}")
+        comparison = replace(comparison, metric=metric or comparison.metric)
         if over not in ("methods", "rounds"):
             raise ConfigError(f"over = '{over}': use methods or rounds")
-        with styled(PAPER):
-            if over == "rounds":
-                return drawn_curves(comparison, PAPER)
-            return drawn(comparison, comparison.data, PAPER)
+        # matplotlib takes a second to import, and is needed for figures alone.
+        from fedtag.server.pages.figures import PAGE, figure_of
+
+        chart = rounds_chart if over == "rounds" else score_chart
+        charts = of_all_data(chart, comparison)
+        if not charts:
+            raise RunError(f"{self.path}: no run has scores over {over}; there is nothing to draw")
+        return figure_of(charts, PAGE)
 
     def __repr__(self) -> str:
         return f"<fedtag.ComparisonResult {str(self.path)!r}>\n{self.table}"
@@ -105,10 +149,11 @@ class ComparisonResult:
         return html
 
 
-def line_row(one: Line) -> dict[str, Any]:
+def line_row(one: Line, metric: str) -> dict[str, Any]:
     """A row of `ComparisonResult.table`."""
     row: dict[str, Any] = {"method": one.row, "data": one.data, "seeds": one.finished}
-    spreads = {"test_accuracy": one.test, "test_macro_f1": one.macro_f1, "val_accuracy": one.val}
+    spreads = {f"test_{column(name)}": found for name, found in one.metrics.items()}
+    spreads[f"val_{column(metric)}"] = one.val
     for name, found in spreads.items():
         row |= {name: found and found.mean, f"{name}_std": found and found.std}
     return {**row, "difference": one.difference and one.difference.mean}
@@ -153,17 +198,20 @@ def compare(
         raise ConfigError(
             f"jobs = {jobs}: {here} lives in this process alone; use jobs=1, or install a package that brings it"
         )
-    home = Path(out).absolute() if out is not None else HOME.absolute()
-    check_home(home)
+    home = (named_folder(out) or HOME).absolute()
+    with places_told(home):
+        check_home(home)
     graphs = [graph] if isinstance(graph, Graph) else list(graph)
     shared = {"clients": clients if isinstance(graph, Graph) else len(graphs), "rounds": rounds}
+    with places_told(home):
+        source = sources_of(graphs, home)
     study = {
         "title": TITLE,
-        "seeds": seeds if isinstance(seeds, int) else tuple(seeds),
-        "data": (sources_of(graphs, home),),
+        "seeds": tuple(map(plain, seeds)) if isinstance(seeds, Iterable) else plain(seeds),
+        "data": (source,),
         "settings": {
             **{key: value for key, value in shared.items() if value is not None},
-            **(settings or {}),
+            **further_settings(settings, {"method": "methods=", "seed": "seeds=", **ARGUMENTS}),
         },
         "rows": [{"name": name, "settings": {"method": name}} for name in names],
         "references": tuple(REFERENCES) if references else (),

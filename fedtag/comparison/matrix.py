@@ -57,7 +57,7 @@ class Matrix:
         study: whose rows include the references.
         data: names of the data sets.
         baseline: name of the row with which the others are compared.
-        cells: by data set, row and seed.
+        cells: by data set, seed and row.
     """
 
     home: Path
@@ -80,8 +80,9 @@ def matrix_of(study: Study, home: Path) -> Matrix:
     data_folders = folders(names, "data sets")
     cells, problems = [], dict[str, None]()
     for source, data, data_folder in zip(study.data, names, data_folders, strict=True):
-        for row, row_folder in zip(rows, row_folders, strict=True):
-            for seed in study.seeds:
+        # Seed by seed, so that all rows can be compared early, and long ones do not all come last.
+        for seed in study.seeds:
+            for row, row_folder in zip(rows, row_folders, strict=True):
                 out = home / RUNS / row_folder / data_folder / f"seed-{seed}"
                 own = {"data.source": source, "seed": seed, "out": str(out)}
                 try:

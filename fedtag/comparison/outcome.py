@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import tomli_w
 
 from fedtag.common.errors import RunError
+from fedtag.common.wording.scoring import ACCURACY
 from fedtag.comparison.execution import read_cpu_seconds
 from fedtag.comparison.matrix import RUNS, Matrix
 from fedtag.comparison.study import REFERENCES, RowTable, Study, left_out, row_settings
 from fedtag.runs.settings import resolve
-from fedtag.server.comparison.audit_plots import audit_png
 from fedtag.server.comparison.audit_tables import audit_csv
 from fedtag.server.comparison.audits import kinds
+from fedtag.server.comparison.charts import audit_chart, of_all_data, rounds_chart, score_chart, time_chart
 from fedtag.server.comparison.page import render_comparison
-from fedtag.server.comparison.plots import convergence_png, score_png, time_png
 from fedtag.server.comparison.results import Comparison, Row, read_result
 from fedtag.server.comparison.tables import (
+    classes_csv,
     convergence_csv,
     costs_csv,
     costs_markdown,
@@ -26,12 +27,21 @@ from fedtag.server.comparison.tables import (
     scores_csv,
     summary_csv,
 )
+from fedtag.server.pages.chart import Chart
 from fedtag.server.tracking.durable_files import LOCK, encoded, write_atomically
 
+METRIC = "evaluation.metric"
 STUDY = "study.toml"
 MARK = "# Written by fedtag compare, which overwrites it."
 TABLES = ("comparison.md", "comparison.csv")
 PAGE = "comparison.html"
+FIGURES: Mapping[str, Callable[[Comparison, str], Chart | None]] = {
+    "comparison": score_chart,
+    "convergence": rounds_chart,
+    "time": time_chart,
+    "privacy": audit_chart,
+}
+"""The charts of a data set, by the names of their files."""
 GRAPHS = ".graphs"
 """Folder of the graphs that were in memory alone, which are there before anything else."""
 
@@ -52,6 +62,7 @@ def comparison_of(matrix: Matrix) -> Comparison:
         seeds=study.seeds,
         baseline=matrix.baseline,
         axis=study.axis,
+        metric=str(study.settings.get(METRIC, ACCURACY)),
         note=about_references(study),
         results={(one.row, one.data, one.seed): one for one in found},
     )
@@ -91,19 +102,19 @@ def check_home(home: Path) -> None:
     if not home.exists():
         return
     if not home.is_dir():
-        raise RunError(f"{home} is a file; choose another --out")
+        raise RunError(f"{home} is a file; choose another out=")
     there = {entry.name for entry in home.iterdir()} - {LOCK, GRAPHS}
     if there and STUDY not in there:
-        raise RunError(f"{home} is not empty and holds no comparison; choose another --out")
+        raise RunError(f"{home} is not empty and holds no comparison; choose another out=")
     if there and not is_marked(home / STUDY):
         raise RunError(
             f"{home / STUDY} was not written by this version of fedtag compare, which would overwrite it; choose "
-            "another --out"
+            "another out="
         )
     foreign = [name for name in TABLES if name in there] if RUNS not in there else []
     if foreign:
         raise RunError(
-            f"{home} holds {' and '.join(foreign)} but no {RUNS}, of which they would come; choose another --out, or "
+            f"{home} holds {' and '.join(foreign)} but no {RUNS}, of which they would come; choose another out=, or "
             "move them away"
         )
 
@@ -119,25 +130,40 @@ def write_study(matrix: Matrix) -> None:
     write_atomically(matrix.home / STUDY, encoded(f"{MARK}\n{text}"))
 
 
-def write_outcome(matrix: Matrix, comparison: Comparison) -> None:
-    """Write tables, plots and page, each in one piece."""
+def write_outcome(matrix: Matrix, comparison: Comparison, figures: bool = False) -> None:
+    """Write tables and page, and if asked the figures for print, each in one piece."""
     texts: Mapping[str, str] = {
-        "comparison.md": markdown(comparison),
+        "comparison.md": markdown(comparison, figures),
         "comparison.csv": scores_csv(comparison),
+        "classes.csv": classes_csv(comparison),
         "summary.csv": summary_csv(comparison),
         "convergence.csv": convergence_csv(comparison),
-        "costs.md": costs_markdown(comparison),
+        "costs.md": costs_markdown(comparison, figures),
         "costs.csv": costs_csv(comparison),
         PAGE: render_comparison(comparison),
     }
     for name, text in texts.items():
         write_atomically(matrix.home / name, encoded(text))
-    write_atomically(matrix.home / "comparison.png", score_png(comparison))
-    write_atomically(matrix.home / "convergence.png", convergence_png(comparison))
-    write_atomically(matrix.home / "time.png", time_png(comparison))
     if kinds(comparison):
         write_atomically(matrix.home / "privacy.csv", encoded(audit_csv(comparison)))
-        write_atomically(matrix.home / "privacy.png", audit_png(comparison))
     else:
-        for name in ("privacy.csv", "privacy.png"):
-            (matrix.home / name).unlink(missing_ok=True)
+        (matrix.home / "privacy.csv").unlink(missing_ok=True)
+    # What was drawn of other results would pass for a picture of these.
+    for name in FIGURES:
+        for path in matrix.home.glob(f"{name}.*"):
+            if path.suffix in (".png", ".svg"):
+                path.unlink()
+    if figures:
+        write_figures(matrix.home, comparison)
+
+
+def write_figures(home: Path, comparison: Comparison) -> None:
+    """Write each kind of chart as one PNG and one SVG file for print, a panel for each data set."""
+    # matplotlib takes a second to import, and is needed for print alone.
+    from fedtag.server.pages.figures import PAGE as BOTH_COLUMNS
+    from fedtag.server.pages.figures import write_figure
+
+    for name, chart in FIGURES.items():
+        charts = of_all_data(chart, comparison)
+        if charts:
+            write_figure(charts, home / name, BOTH_COLUMNS)

@@ -51,7 +51,7 @@ def requested(
     """
     if study is not None and (methods is not None or ratios is not None):
         raise ConfigError(
-            "--study has rows of its own: leave --methods and --ratio out, or edit a copy of the file"
+            "study= has rows of its own: leave methods= and ratio= out, or edit a copy of the file"
         )
     if study is not None:
         found = read_study(study)
@@ -60,7 +60,7 @@ def requested(
         found = study_of_methods(names, [number(text) for text in split(ratios or "")], TITLE)
     given, problems = collect(None, options, assignments)
     problems += [
-        f"--set {key}: rows, --seeds, --data and --out decide about it; use these."
+        f"{key} cannot be set here: rows, seeds=, data= and out= decide about it; use these."
         for key in (assignment.partition("=")[0].strip() for assignment in assignments)
         if key in ("method", "seed", "out", "data.source")
     ]
@@ -93,10 +93,10 @@ def seeds_of(text: str) -> tuple[int, ...]:
     except ValueError:
         numbers = ()
     if not numbers or min(numbers) < 0:
-        raise ConfigError(f"--seeds {text}: write how many, such as 5, or which, such as 0,1,2")
+        raise ConfigError(f"seeds={text}: write how many, such as 5, or which, such as 0,1,2")
     count = len(numbers) if "," in text else numbers[0]
     if count > MOST_SEEDS:
-        raise ConfigError(f"--seeds: {count} seeds are too many; use {MOST_SEEDS} at most")
+        raise ConfigError(f"seeds=: {count} seeds are too many; use {MOST_SEEDS} at most")
     return numbers if "," in text else tuple(range(numbers[0]))
 
 
@@ -109,7 +109,7 @@ def number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConfigError(f"--ratio {text}: write numbers such as 0.08,0.02") from None
+        raise ConfigError(f"ratio={text}: write numbers such as 0.08,0.02") from None
 
 
 def split(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from fedtag.common.condensers.spec import NONE
 from fedtag.common.config import default_settings, flatten
-from fedtag.common.config.run_config import without_foreign
+from fedtag.common.config.run_config import PARENT, without_foreign
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.spec import METHODS
 from fedtag.common.parts.spec import PARTS
@@ -28,7 +28,7 @@ OF_ROWS = ("aggregation", "privacy")
 and their tables."""
 OF_ALL = ("aggregation.average-decay",)
 """Settings of these tables that all methods have."""
-RESERVED = ("seed", "out", "resume", "parent", "data.source", "data.sites")
+RESERVED = ("seed", "out", "resume", *PARENT, "data.source", "data.sites")
 """Settings that make the matrix; neither rows nor the common settings can hold them."""
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 1000
@@ -52,11 +52,13 @@ class RowTable(Table):
         name: what people call it.
         settings: its own, by dotted key; they win over those of the study.
         series: of the line to which it belongs where the plot has an axis; by default its method.
+        shows: what it is there for, in a line; may be empty.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=80)]
     settings: dict[str, Any] = {}
     series: str = ""
+    shows: str = ""
 
     @field_validator("settings")
     @classmethod
@@ -82,7 +84,7 @@ class Study(Table):
     title: Annotated[str, Field(min_length=1, max_length=200)]
     source: str = ""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = tuple(range(DEFAULT_SEEDS))
-    data: tuple[str, ...] = ("pydocs",)
+    data: tuple[str, ...] = ("pydocs-brief",)
     settings: dict[str, Any] = {}
     rows: tuple[RowTable, ...] = ()
     references: tuple[str, ...] = tuple(REFERENCES)
@@ -132,7 +134,9 @@ class Study(Table):
                 raise ValueError(f"there is no {what}; a comparison needs one at least")
             check_named_once(what, values)
         if not all(source.strip() for source in self.data):
-            raise ValueError("a data set is empty; name a folder, a .npz graph, a public set, or pydocs")
+            raise ValueError(
+                "a data set is empty; name a folder, a .npz graph, a public set, or pydocs-brief"
+            )
         if not self.rows and not self.references:
             raise ValueError("there is no row; give [[rows]] or references")
         return self
@@ -196,9 +200,9 @@ def read_study(name: str) -> Study:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         here = ", ".join(sorted(path.stem for path in STUDIES.glob("*.toml")))
-        raise ConfigError(f"--study {name}: {error.strerror}; name a TOML file, or one of {here}") from error
+        raise ConfigError(f"study={name}: {error.strerror}; name a TOML file, or one of {here}") from error
     except ValueError as error:
-        raise ConfigError(f"--study {name} is not TOML: {error}") from error
+        raise ConfigError(f"study={name} is not TOML: {error}") from error
     return checked_study(content, str(file))
 
 
@@ -213,7 +217,7 @@ def study_of_methods(methods: Sequence[str], ratios: Sequence[float], title: str
     Raises:
         ConfigError: a method is unknown, or it or a ratio is named twice.
     """
-    for option, what, values in (("--methods", "method", methods), ("--ratio", "ratio", ratios)):
+    for option, what, values in (("methods=", "method", methods), ("ratio=", "ratio", ratios)):
         try:
             check_named_once(what, values)
         except ValueError as error:
@@ -229,7 +233,7 @@ def study_of_methods(methods: Sequence[str], ratios: Sequence[float], title: str
             ]
         else:
             rows.append({"name": method, "settings": {"method": method}})
-    return checked_study({"title": title, "rows": rows}, "--methods")
+    return checked_study({"title": title, "rows": rows}, "methods=")
 
 
 def _condenses(method: str) -> bool:

@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from multiprocessing import resource_tracker
@@ -82,16 +82,18 @@ class Workers:
             worker.process.join(SECONDS_TO_END)
             worker.line.close()
 
-    def run(self, cells: Sequence[Cell], progress: MatrixProgress) -> dict[Cell, str]:
+    def run(
+        self, cells: Sequence[Cell], progress: MatrixProgress, cached: Iterable[tuple[str, str]] = ()
+    ) -> dict[Cell, str]:
         """Run cells, as many at once as there may be processes.
 
         The first cell with certain texts goes ahead until it has encoded them, so that the others find
-        them in the cache.
+        them in the cache, unless they are among those that are `cached`.
 
         Returns:
             why cells failed, by cell.
         """
-        waiting, encoded = list(cells), set[tuple[str, str]]()
+        waiting, encoded = list(cells), set(cached)
         failures: dict[Cell, str] = {}
         while waiting or self.busy:
             self._assign(waiting, encoded, progress)

@@ -40,11 +40,12 @@ def audit_markdown(comparison: Comparison, data: str) -> list[str]:
     return ["### Membership inference", markdown_table(["row", *audit_headings(comparison)], cells)]
 
 
-def audit_reading(comparison: Comparison) -> list[str]:
-    """The plot, and how the areas are to be read; nothing without audits."""
+def audit_reading(comparison: Comparison, figures: bool) -> list[str]:
+    """The plot, where it was drawn, and how the areas are to be read; nothing without audits."""
     if not kinds(comparison):
         return []
-    return ["![Test accuracy against the area of the strongest attack](privacy.png)", READING]
+    drawn = ["![Test accuracy against the area of the strongest attack](privacy.png)"] if figures else []
+    return [*drawn, READING]
 
 
 def audit_csv(comparison: Comparison) -> str:

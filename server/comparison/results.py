@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedtag.common.numerics.scores import ReliabilityBin, pooled_bins
+from fedtag.common.wording.scoring import ACCURACY, METRICS, column
 from fedtag.server.comparison.attacked import Attacked, read_attacked
 from fedtag.server.comparison.convergence import Point, arrival, curve
 from fedtag.server.comparison.statistics import Difference, Spread, paired_difference, spread
@@ -66,6 +67,7 @@ class Comparison:
         axis: the setting along which the plot shows lines; empty for one point a row.
         results: by row, data set and seed; one for each that was asked for.
         note: a sentence on rows that are without some of these settings; may be empty.
+        metric: that is shown first, and by which differences, plateaus and plots are.
     """
 
     title: str
@@ -78,6 +80,17 @@ class Comparison:
     axis: str
     results: Mapping[tuple[str, str, int], Result]
     note: str = ""
+    metric: str = ACCURACY
+
+    @property
+    def title_of_metric(self) -> str:
+        """What the metric is called."""
+        return METRICS[self.metric]
+
+    @property
+    def other_metrics(self) -> dict[str, str]:
+        """What all others are called, by their names."""
+        return {name: title for name, title in METRICS.items() if name != self.metric}
 
     def ordered(self) -> list[Result]:
         """Every run that was asked for, by data set, row and seed."""
@@ -95,7 +108,7 @@ class Comparison:
 
     def curve(self, row: str, data: str) -> list[Point]:
         """The scores over rounds, of the runs that have finished."""
-        return curve([self.results[row, data, seed].rounds for seed in self.seeds])
+        return curve([self.results[row, data, seed].rounds for seed in self.seeds], self.metric)
 
     def reliability(self, row: str, data: str) -> tuple[ReliabilityBin, ...]:
         """The calibration bins on test nodes, pooled over the runs that have finished; empty without any.
@@ -115,9 +128,10 @@ class Comparison:
 class Line:
     """A row on one data set: scores over seeds as fractions, and what a run cost on average.
 
-    `difference` is in test accuracy to the baseline, None for the baseline itself. `plateau` is the mean
-    validation accuracy of a run's last rounds; `rounds_to_plateau` and `seconds_to_plateau` say when 99% of it
-    were reached. Bytes and seconds are those of a round; `seconds` and `cpu_seconds` are those of a whole run.
+    `val`, `test` and `plateau` are in the comparison's metric; `metrics` has every one on test nodes. `difference` is
+    in `test` to the baseline, None for the baseline itself. `plateau` is the mean on validation nodes in a run's last
+    rounds; `rounds_to_plateau` and `seconds_to_plateau` say when 99% of it were reached. Bytes and seconds are those of
+    a round; `seconds` and `cpu_seconds` are those of a whole run.
     """
 
     row: str
@@ -126,7 +140,7 @@ class Line:
     wanted: int
     val: Spread | None
     test: Spread | None
-    macro_f1: Spread | None
+    metrics: Mapping[str, Spread | None]
     ece: Spread | None
     difference: Difference | None
     plateau: Spread | None
@@ -144,31 +158,38 @@ class Line:
 def lines(comparison: Comparison) -> Iterator[Line]:
     """One line for each data set and row, in the order of the tables."""
     for data in comparison.data:
-        baseline = tested(comparison.of(comparison.baseline, data))
-        for row in comparison.rows:
-            yield line(comparison, row.name, data, baseline)
+        yield from own_lines(comparison, data)
+
+
+def own_lines(comparison: Comparison, data: str) -> list[Line]:
+    """Those of one data set."""
+    baseline = tested(comparison.of(comparison.baseline, data), comparison.metric)
+    return [line(comparison, row.name, data, baseline) for row in comparison.rows]
 
 
 def line(comparison: Comparison, row: str, data: str, baseline: Mapping[int, float]) -> Line:
-    """The line of a row on one data set, against the baseline's test accuracies by seed."""
-    runs = comparison.of(row, data)
+    """The line of a row on one data set, against the baseline's scores on test nodes by seed."""
+    runs, metric = comparison.of(row, data), comparison.metric
     results = [comparison.results[row, data, seed] for seed, _ in runs]
     processor = [result.cpu_seconds for result in results]
-    arrivals = [found for result in results if (found := arrival(result.rounds)) is not None]
+    arrivals = [found for result in results if (found := arrival(result.rounds, metric)) is not None]
 
     def over(value: Callable[[Summary], float | None]) -> Spread | None:
         return spread([found for _, summary in runs if (found := value(summary)) is not None])
+
+    def tests(name: str) -> Spread | None:
+        return over(lambda summary: score(summary, "test", name))
 
     return Line(
         row=row,
         data=data,
         finished=len(runs),
         wanted=len(comparison.seeds),
-        val=over(lambda summary: summary.val_accuracy),
-        test=over(lambda summary: summary.test_accuracy),
-        macro_f1=over(lambda summary: summary.test_macro_f1),
+        val=over(lambda summary: score(summary, "val", metric)),
+        test=tests(metric),
+        metrics={name: tests(name) for name in METRICS},
         ece=over(lambda summary: summary.test_ece),
-        difference=None if row == comparison.baseline else paired_difference(tested(runs), baseline),
+        difference=None if row == comparison.baseline else paired_difference(tested(runs, metric), baseline),
         plateau=spread([found.plateau for found in arrivals]),
         rounds_to_plateau=spread([found.rounds for found in arrivals]),
         seconds_to_plateau=spread([found.seconds for found in arrivals]),
@@ -182,9 +203,15 @@ def line(comparison: Comparison, row: str, data: str, baseline: Mapping[int, flo
     )
 
 
-def tested(runs: list[tuple[int, Summary]]) -> dict[int, float]:
-    """Test accuracies by seed."""
-    return {seed: summary.test_accuracy for seed, summary in runs if summary.test_accuracy is not None}
+def score(summary: Summary, subset: str, metric: str) -> float | None:
+    """A metric of the released round on `val` or `test` nodes."""
+    found: float | None = getattr(summary, f"{subset}_{column(metric)}")
+    return found
+
+
+def tested(runs: list[tuple[int, Summary]], metric: str) -> dict[int, float]:
+    """A metric on test nodes by seed."""
+    return {seed: found for seed, summary in runs if (found := score(summary, "test", metric)) is not None}
 
 
 def read_result(row: str, data: str, seed: int, home: Path, run: Path, cpu_seconds: float | None) -> Result:

@@ -6,47 +6,58 @@ digit, while durations, and the bytes of messages that report durations, differ 
 
 from __future__ import annotations
 
+from fedtag.common.wording.scoring import METRICS, column
 from fedtag.server.comparison.audit_tables import audit_markdown, audit_reading
 from fedtag.server.comparison.cells import NOTHING, csv_text, markdown_table, percents
 from fedtag.server.comparison.convergence import Point
-from fedtag.server.comparison.results import Comparison, Line, Result, lines
+from fedtag.server.comparison.results import Comparison, Line, Result, lines, own_lines, score
 from fedtag.server.comparison.statistics import Difference, Spread
 from fedtag.server.pages.wording import count, duration, size
 from fedtag.server.tracking.markdown import cell, code
 
-SCORE_COLUMNS = ("row", "data", "seed", "best_round", "val", "test", "macro_f1", "ece", "run")
+SCORE_COLUMNS = (
+    *("row", "data", "seed", "best_round", "metric", "val", "test"),
+    *(column(metric) for metric in METRICS),
+    *("ece", "run"),
+)
 SUMMARY_COSTS = (
     *("rounds", "bytes_up", "bytes_down", "seconds", "seconds_per_round"),
     *("encoder_tokens", "llm_tokens", "llm_tokens_full_text", "peak_rss_mb"),
 )
 COST_COLUMNS = ("row", "data", "seed", *SUMMARY_COSTS, "cpu_seconds")
-SUMMARY_SCORES = ("val", "test", "macro_f1", "ece", "plateau", "rounds_to_plateau")
+CLASS_SCORES = ("nodes", "precision", "recall", "f1", "auroc", "auprc")
+CLASS_COLUMNS = ("row", "data", "seed", "class", *CLASS_SCORES)
 CONVERGENCE_COLUMNS = ("row", "data", "round", "seeds", "val_mean", "val_std", "test_mean", "test_std")
 
 
-def markdown(comparison: Comparison) -> str:
-    """The scores: one table a data set, with what was compared and how to read it."""
-    headings = ["row", "seeds", "validation", "test", "difference", "macro-F1", "calibration error"]
-    headings += ["plateau", "rounds to it"]
+def markdown(comparison: Comparison, figures: bool = False) -> str:
+    """The scores: one table a data set, with what was compared and how to read it.
+
+    Args:
+        comparison: its results.
+        figures: whether they lie beside the tables.
+    """
+    headings = ["row", "seeds", "validation", "test", "difference", *comparison.other_metrics.values()]
+    headings += ["calibration error", "plateau", "rounds to it"]
+    title = comparison.title_of_metric
     parts = [f"# {cell(comparison.title)}", *about(comparison)]
     for data in comparison.data:
         cells = [
-            [cell(line.row), seeds_done(line), *scores(line, comparison.baseline), *convergence(line)]
-            for line in lines(comparison)
-            if line.data == data
+            [cell(line.row), seeds_done(line), *scores(line, comparison), *convergence(line)]
+            for line in own_lines(comparison, data)
         ]
         parts += [f"## {cell(data)}", markdown_table(headings, cells), *audit_markdown(comparison, data)]
+    drawn = [f"![Test {title} of each row](comparison.png)", f"![Test {title} over rounds](convergence.png)"]
     parts += [
-        "![Test accuracy of each row](comparison.png)",
-        "![Test accuracy over rounds](convergence.png)",
+        *(drawn if figures else []),
         *reading(comparison),
-        *audit_reading(comparison),
+        *audit_reading(comparison, figures),
         *row_settings(comparison),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def costs_markdown(comparison: Comparison) -> str:
+def costs_markdown(comparison: Comparison, figures: bool = False) -> str:
     """What the runs cost: means over seeds, one table a data set."""
     headings = [
         *("row", "bytes up a round", "bytes down a round", "seconds a round", "time to plateau"),
@@ -54,13 +65,15 @@ def costs_markdown(comparison: Comparison) -> str:
     ]
     parts = [f"# {cell(comparison.title)}: costs"]
     for data in comparison.data:
-        cells = [[cell(line.row), *costs(line)] for line in lines(comparison) if line.data == data]
+        cells = [[cell(line.row), *costs(line)] for line in own_lines(comparison, data)]
         parts += [f"## {cell(data)}", markdown_table(headings, cells)]
-    parts.append("![Test accuracy against the time of a run](time.png)")
+    title = comparison.title_of_metric
+    if figures:
+        parts.append(f"![Test {title} against the time of a run](time.png)")
     parts.append(
         "Means over the finished seeds; seconds a round are the median of a run. They depend on the machine and on "
         "what else it does. Texts are encoded in the first run that needs them, and its row bears their cost. Time to "
-        "plateau: until the validation accuracy reaches 99% of its mean over the last ten scored rounds; runs of "
+        f"plateau: until the validation {title} reaches 99% of its mean over the last ten scored rounds; runs of "
         "fewer than 20 have none."
     )
     return "\n\n".join(parts) + "\n"
@@ -78,20 +91,21 @@ def about(comparison: Comparison) -> list[str]:
 
 def reading(comparison: Comparison) -> list[str]:
     """How the numbers are to be read."""
+    title = comparison.title_of_metric
     percentages = (
-        "Percentages: mean ± sample standard deviation over seeds. Each run is scored at the round with the best "
-        "validation accuracy; test labels choose nothing."
+        f"Percentages: mean ± sample standard deviation over seeds; validation and test: {title}. Each run is scored "
+        "at the round that validation chose by `evaluation.metric`; test labels choose nothing."
     )
     differences = (
-        f"Difference: of test accuracy to {cell(comparison.baseline)}, in percentage points, paired by seed; in "
+        f"Difference: of test {title} to {cell(comparison.baseline)}, in percentage points, paired by seed; in "
         "brackets the 95% interval of Student's t over the seeds that both rows have. An interval around 0 means "
         "that these seeds do not tell the two apart. An interval needs at least three seeds, and differences "
         "that are not all equal."
     )
     plateau = (
-        "Plateau: mean validation accuracy of the last ten scored rounds; rounds to it: the first whose validation "
-        "accuracy is at least 99% of it; runs of fewer than 20 scored rounds have "
-        "none. Scores of each round, over seeds, are in convergence.csv and .png."
+        f"Plateau: mean validation {title} of the last ten scored rounds; rounds to it: the first whose validation "
+        f"{title} is at least 99% of it; runs of fewer than 20 scored rounds have "
+        "none. Scores of each round, over seeds, are in convergence.csv."
     )
     return [percentages, differences, plateau]
 
@@ -113,10 +127,11 @@ def seeds_done(line: Line) -> str:
     return str(line.wanted) if line.finished == line.wanted else f"{line.finished} of {line.wanted}"
 
 
-def scores(line: Line, baseline: str) -> list[str]:
-    """Validation, test, difference, macro-F1, calibration error as a person reads them."""
-    difference = NOTHING if line.row == baseline else points(line.difference)
-    return [percents(line.val), percents(line.test), difference, percents(line.macro_f1), percents(line.ece)]
+def scores(line: Line, comparison: Comparison) -> list[str]:
+    """Validation, test, difference, all other metrics, calibration error as a person reads them."""
+    difference = NOTHING if line.row == comparison.baseline else points(line.difference)
+    others = [percents(line.metrics[metric]) for metric in comparison.other_metrics]
+    return [percents(line.val), percents(line.test), difference, *others, percents(line.ece)]
 
 
 def convergence(line: Line) -> list[str]:
@@ -167,7 +182,18 @@ def mean(found: Spread | None) -> float | None:
 
 def scores_csv(comparison: Comparison) -> str:
     """One line a run: scores as fractions; empty where there is none."""
-    return csv_text(SCORE_COLUMNS, (score_record(result) for result in comparison.ordered()))
+    records = (score_record(result, comparison.metric) for result in comparison.ordered())
+    return csv_text(SCORE_COLUMNS, records)
+
+
+def classes_csv(comparison: Comparison) -> str:
+    """One line a run and class: its test nodes, and its scores on them; empty where there is none."""
+    records = (
+        {"row": result.row, "data": result.data, "seed": result.seed, **one}
+        for result in comparison.ordered()
+        for one in (result.summary.test_classes if result.summary else None) or ()
+    )
+    return csv_text(CLASS_COLUMNS, records)
 
 
 def costs_csv(comparison: Comparison) -> str:
@@ -180,14 +206,15 @@ def summary_csv(comparison: Comparison) -> str:
 
     They are fractions, but for the rounds to the plateau.
     """
-    pairs = [f"{name}_{part}" for name in SUMMARY_SCORES for part in ("mean", "std")]
+    names = ("val", "test", *map(column, METRICS), "ece", "plateau", "rounds_to_plateau")
+    pairs = [f"{name}_{part}" for name in names for part in ("mean", "std")]
     ends = ["difference", "difference_low", "difference_high"]
-    columns = ["row", "data", "seeds", *pairs, "baseline", *ends]
-    return csv_text(columns, (summary_record(line, comparison.baseline) for line in lines(comparison)))
+    columns = ["row", "data", "seeds", "metric", *pairs, "baseline", *ends]
+    return csv_text(columns, (summary_record(line, comparison) for line in lines(comparison)))
 
 
 def convergence_csv(comparison: Comparison) -> str:
-    """One line for each row, data set and round: accuracies as fractions over the finished seeds."""
+    """One line for each row, data set and round: the metric as a fraction over the finished seeds."""
     records = (
         convergence_record(row.name, data, point)
         for data in comparison.data
@@ -197,13 +224,14 @@ def convergence_csv(comparison: Comparison) -> str:
     return csv_text(CONVERGENCE_COLUMNS, records)
 
 
-def score_record(result: Result) -> dict[str, object]:
+def score_record(result: Result, metric: str) -> dict[str, object]:
     """The line of a run with its scores."""
     record: dict[str, object] = {name: getattr(result, name) for name in ("row", "data", "seed", "run")}
     found = result.summary
     if found is not None:
-        record |= {"best_round": found.best_round, "val": found.val_accuracy, "test": found.test_accuracy}
-        record |= {"macro_f1": found.test_macro_f1, "ece": found.test_ece}
+        record |= {"best_round": found.best_round, "metric": metric, "ece": found.test_ece}
+        record |= {subset: score(found, subset, metric) for subset in ("val", "test")}
+        record |= {column(name): score(found, "test", name) for name in METRICS}
     return record
 
 
@@ -225,14 +253,16 @@ def convergence_record(row: str, data: str, point: Point) -> dict[str, object]:
     return record
 
 
-def summary_record(line: Line, baseline: str) -> dict[str, object]:
+def summary_record(line: Line, comparison: Comparison) -> dict[str, object]:
     """The line of a row on one data set."""
     record: dict[str, object] = {"row": line.row, "data": line.data, "seeds": line.finished}
-    for name in SUMMARY_SCORES:
-        found: Spread | None = getattr(line, name)
+    record["metric"] = comparison.metric
+    spreads = {"val": line.val, "test": line.test, "ece": line.ece, "plateau": line.plateau}
+    spreads |= {column(metric): found for metric, found in line.metrics.items()}
+    for name, found in {**spreads, "rounds_to_plateau": line.rounds_to_plateau}.items():
         if found is not None:
             record |= {f"{name}_mean": found.mean, f"{name}_std": found.std}
     if line.difference is not None:
-        record |= {"baseline": baseline, "difference": line.difference.mean}
+        record |= {"baseline": comparison.baseline, "difference": line.difference.mean}
         record |= {"difference_low": line.difference.low, "difference_high": line.difference.high}
     return record

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 
-from fedtag.common.wording.scoring import over_clients
+from fedtag.common.wording.scoring import capital, over_clients
 from fedtag.common.wording.visible import visible_value
+from fedtag.server.pages.page_parts import scripts
 from fedtag.server.pages.wording import (
     count,
     duration,
@@ -21,8 +23,9 @@ from fedtag.server.pages.wording import (
 from fedtag.server.tracking.disclosure_table import listed
 
 
-def environment() -> Environment:
-    """Jinja2 with escaping and the filters of the page."""
+@cache
+def template(source: str) -> Template:
+    """A template with escaping and the filters of pages; compiled once."""
     made = Environment(
         autoescape=True,
         undefined=StrictUndefined,
@@ -32,5 +35,11 @@ def environment() -> Environment:
     )
     filters: dict[str, Callable[..., str]] = {"percent": percent, "size": size, "duration": duration}
     made.filters |= filters | {"count": count, "fixed": fixed, "listed": listed, "spans": spans}
-    made.filters |= {"score_title": score_title, "ways": ways, "over_clients": over_clients}
-    return made
+    made.filters |= {
+        "score_title": score_title,
+        "ways": ways,
+        "over_clients": over_clients,
+        "capital": capital,
+    }
+    made.globals["scripts"] = scripts
+    return made.from_string(source)

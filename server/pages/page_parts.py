@@ -1,11 +1,17 @@
-"""What the HTML pages of the server have in common: their look, and the macros of charts and numbers.
-
-It is a module because a Flower app bundle carries no template files.
-"""
+"""What the HTML pages of the server have in common: their look, their scripts, and the macros of charts and numbers."""
 
 # ruff: noqa: E501
 
 from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from markupsafe import Markup
+
+from fedtag.common.web import uplot
 
 STYLESHEET = """\
 :root {
@@ -40,10 +46,44 @@ h1, h2, h3, h4, li, p { overflow-wrap: anywhere; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(440px, 100%), 1fr)); gap: 16px; margin: 16px 0; }
 figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px 10px; }
 figcaption { font-weight: 600; margin-bottom: 4px; }
-.plot svg { display: block; width: 100%; height: auto; font-family: inherit; }
-.legend { display: flex; flex-wrap: wrap; gap: 2px 16px; list-style: none; padding: 0; margin: 0 0 8px; font-size: 13px; color: var(--muted); }
-.swatch { width: 22px; height: 10px; margin-right: 6px; }
+.plot { position: relative; min-width: 0; }
+.plot:focus-visible, .scroll:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+.uplot { font-family: inherit; }
+.tip { position: absolute; top: 8px; z-index: 2; max-width: min(320px, 80%); padding: 6px 10px; border: 1px solid var(--line); border-radius: 8px; background: var(--card); box-shadow: 0 2px 10px #0003; font-size: 12.5px; pointer-events: none; }
+.tip span { display: flex; align-items: baseline; gap: 6px; }
+.tip bdi { overflow-wrap: anywhere; }
+.tip i { flex: none; width: 8px; height: 8px; border-radius: 2px; }
+.tip b { margin-left: auto; padding-left: 10px; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.legend { display: flex; flex-wrap: wrap; gap: 2px 10px; list-style: none; padding: 0; margin: 0 0 6px; font-size: 13px; }
+.legend button { display: inline-flex; align-items: center; padding: 2px 4px; border: 0; border-radius: 4px; background: none; color: var(--muted); font: inherit; cursor: pointer; text-align: left; overflow-wrap: anywhere; }
+.legend button:disabled { cursor: default; }
+.legend button[aria-pressed="false"] { text-decoration: line-through; }
+.swatch { flex: none; width: 22px; height: 10px; margin-right: 6px; }
 .swatch.filled { width: 10px; }
+figure details { margin-top: 4px; font-size: 13px; color: var(--muted); }
+figure details .scroll { max-height: 320px; overflow: auto; margin-top: 6px; }
+summary { cursor: pointer; }
+.account { margin: 16px 0; padding: 4px 18px; background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
+.account div { display: grid; grid-template-columns: 150px 1fr; gap: 16px; padding: 8px 0; border-top: 1px solid var(--line); }
+.account div:first-child { border-top: 0; }
+.account dt { color: var(--muted); }
+.account dd { margin: 0; max-width: 90ch; overflow-wrap: anywhere; }
+.picker { display: flex; flex-wrap: wrap; align-items: center; gap: 8px 10px; margin: 0 0 12px; font-size: 14px; }
+.picker[hidden] { display: none; }
+.picker select + label { margin-left: 14px; }
+.picker select { min-width: 0; max-width: 240px; padding: 4px 6px; font: inherit; color: var(--ink); background: var(--card); border: 1px solid var(--line); border-radius: 6px; }
+.picker input { width: 220px; max-width: 45vw; accent-color: var(--accent); }
+tr.picked { background: var(--good-back); }
+th button { padding: 0; border: 0; background: none; color: inherit; font: inherit; text-align: inherit; cursor: pointer; }
+th button:hover { text-decoration: underline; }
+th[aria-sort="ascending"] button::after { content: " ▲"; font-size: 10px; }
+th[aria-sort="descending"] button::after { content: " ▼"; font-size: 10px; }
+@media (max-width: 600px) {
+  main { padding: 20px 12px 40px; }
+  .account div { grid-template-columns: 1fr; gap: 0; }
+  figure { padding: 10px 8px; }
+  main > .scroll table, section > .scroll table { min-width: 36em; }
+}
 .scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
 caption { text-align: left; padding: 10px 14px; color: var(--muted); font-size: 13px; }
@@ -56,6 +96,7 @@ tbody th { font-weight: 600; max-width: 26ch; }
 thead .number, .number.wrap { white-space: normal; }
 .dense th, .dense td { padding: 7px 8px; }
 .dense .bar { width: 28px; margin-right: 6px; }
+.unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .best { font-weight: 700; }
 .bar { display: inline-block; width: 48px; height: 8px; margin-right: 8px; border-radius: 4px; background: var(--grid); overflow: hidden; }
 .bar span { display: block; height: 100%; background: var(--series-0); }
@@ -76,32 +117,50 @@ thead .number, .number.wrap { white-space: normal; }
 """
 
 MACROS = """\
-{% macro legend(keys) %}
-{% if keys %}
+{% macro legend(entries) %}
+{% if entries %}
 <ul class="legend">
-{% for key in keys %}
-  <li><svg class="swatch{% if key.filled %} filled{% endif %}" viewBox="0 0 {{ 10 if key.filled else 22 }} 10" aria-hidden="true">
-    {%- if key.filled %}<rect x="0" y="0" width="10" height="10" rx="2" fill="var(--series-{{ key.colour }})"{% if key.faint %} fill-opacity="0.3"{% endif %}/>
-    {%- else %}<line x1="1" y1="5" x2="21" y2="5" stroke="var(--series-{{ key.colour }})" stroke-width="2.4" stroke-dasharray="{{ key.dash }}"/>
-    {%- endif %}</svg><bdi>{{ key.text }}</bdi></li>
+{% for one in entries %}
+  <li><button type="button" disabled aria-pressed="true" data-key="{{ one.key }}"><svg class="swatch{% if one.drawn not in ("line", "steps") %} filled{% endif %}" viewBox="0 0 {{ 22 if one.drawn in ("line", "steps") else 10 }} 10" aria-hidden="true">
+    {%- if one.drawn in ("line", "steps") %}<line x1="1" y1="5" x2="21" y2="5" stroke="var(--series-{{ one.colour % 8 }})" stroke-width="2.4" stroke-dasharray="{{ ("", "6 3", "2 2.5", "7 3 2 3")[one.dash % 4] }}"/>
+    {%- else %}<rect x="0" y="0" width="10" height="10" rx="2" fill="var(--series-{{ one.colour % 8 }})"{% if one.drawn == "band" %} fill-opacity="0.3"{% endif %}/>
+    {%- endif %}</svg><bdi>{{ one.key }}</bdi></button></li>
 {% endfor %}
 </ul>
 {% endif %}
 {% endmacro %}
 {% macro figure(chart) %}
-<figure>
+<figure data-chart="{{ block.place(chart) }}">
   <figcaption>{{ chart.title }}{% if chart.note %} <span class="note">{{ chart.note }}</span>{% endif %}</figcaption>
-  {{ legend(chart.keys) }}
-  <div class="plot" role="img" aria-label="{{ chart.title }}. {{ chart.alt }}">{{ chart.svg }}</div>
+  {{ legend(chart.legend) }}
+  {% for panel in chart.panels %}<div class="plot" role="img" aria-label="{{ chart.title }}{% if loop.length > 1 %}, {{ panel.y.label }}{% endif %}. {{ chart.alt }}"></div>
+  {% endfor %}
+  <details hidden><summary>Values<span class="unseen"> of {{ chart.title }}</span></summary></details>
 </figure>
 {% endmacro %}
 {% macro tile(label, value, detail) %}
 <div class="tile"><dt>{{ label }}</dt><dd>{{ value }}{% if detail %}<small>{{ detail }}</small>{% endif %}</dd></div>
 {% endmacro %}
-{% macro bar(value) %}
-<td class="number">{% if value is none %}–{% else %}<span class="bar" aria-hidden="true"><span style="width:{{ '%.2f' % (100 * value) }}%"></span></span>{{ value|percent }}{% endif %}</td>
+{% macro bar(value, column="") %}
+<td class="number"{% if column %} data-column="{{ column }}"{% endif %}>{% if value is not none or column %}<span class="bar" aria-hidden="true"><span style="width:{{ '%.2f' % (100 * (value or 0)) }}%"></span></span>{% endif %}<span data-value>{{ value|percent }}</span></td>
 {% endmacro %}
 """
+
+
+@cache
+def scripts() -> tuple[Markup, ...]:
+    """What a page runs: the library of charts, what draws them with it, and tables that sort."""
+    here = Path(__file__).parent
+    own = (here.joinpath(name).read_text(encoding="utf-8") for name in ("plot.js", "charts.js", "tables.js"))
+    return tuple(map(Markup, (uplot.script(), *own)))
+
+
+@cache
+def policy() -> str:
+    """The page's content security policy: its own styles, and the scripts that it carries, known by their digests."""
+    digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts())
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def head(title: str) -> str:
@@ -116,12 +175,24 @@ def head(title: str) -> str:
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="{policy()}">
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
 <style>
+{uplot.stylesheet()}
 {STYLESHEET}</style>
 </head>
 <body>
 <main>
+<noscript><p class="note">Charts, sorting and picking need scripts, which this page carries; tables and texts do not.</p></noscript>
+"""
+
+
+FOOT = """\
+</main>
+<script type="application/json" id="data">{{ block.json() }}</script>
+{% for one in scripts() %}<script>{{ one }}</script>
+{% endfor %}
+</body>
+</html>
 """

@@ -15,15 +15,17 @@ from fedtag.server.tracking.run_directory import RunDirectory
 
 SECTION = """\
 {% macro section_body(section) %}
+{% set most_rows = 400 %}
 {% for sentence in section.sentences %}<p>{{ sentence }}</p>
 {% endfor %}
 {% if section.drawing %}<div style="max-width:40rem">{{ section.drawing }}</div>{% endif %}
 {% for table in section.tables %}
-<div class="scroll"><table>
-{% if table.caption %}<caption>{{ table.caption }}</caption>{% endif %}
+<div class="scroll" tabindex="0"><table>
+{% set cut = table.rows|length > most_rows %}
+{% if table.caption or cut %}<caption>{{ table.caption }}{% if cut %} The first {{ most_rows }} of {{ table.rows|length }} rows; the files of the run have all.{% endif %}</caption>{% endif %}
 <thead><tr>{% for title in table.texts %}<th scope="col">{{ title }}</th>{% endfor %}{% for title in table.numbers %}<th scope="col" class="number">{{ title }}</th>{% endfor %}</tr></thead>
 <tbody>
-{% for row in table.rows %}<tr>{% for cell in row %}{% if loop.first %}<th scope="row"><bdi>{{ cell }}</bdi></th>{% elif loop.index0 < table.texts|length %}<td><bdi>{{ cell }}</bdi></td>{% else %}<td class="number">{{ cell }}</td>{% endif %}{% endfor %}</tr>
+{% for row in table.rows[:most_rows] %}<tr>{% for cell in row %}{% if loop.first %}<th scope="row"><bdi>{{ cell }}</bdi></th>{% elif loop.index0 < table.texts|length %}<td><bdi>{{ cell }}</bdi></td>{% else %}<td class="number">{{ cell }}</td>{% endif %}{% endfor %}</tr>
 {% endfor %}
 </tbody></table></div>
 {% endfor %}
@@ -64,7 +66,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """What the page shows under a heading, in this order.
 
     Args:
@@ -81,7 +83,7 @@ class Section:
     drawing: Markup | None = None
     tables: tuple[Table, ...] = ()
     charts: tuple[Chart, ...] = ()
-    inner: tuple[Section, ...] = ()
+    inner: tuple[ReportSection, ...] = ()
     folded: bool = False
     warning: str = ""
 
@@ -94,16 +96,14 @@ class Recorded:
         directory: of the run, finished or not.
         clients: its rows of clients.jsonl.
         disclosures: its rows of disclosures.jsonl.
-        identity: begins the identity of every chart, so that these differ in a page of several runs.
     """
 
     directory: RunDirectory
     clients: Sequence[ClientRow]
     disclosures: Sequence[Disclosure]
-    identity: str
 
 
-Sections = Callable[[Recorded], Sequence[Section]]
+Sections = Callable[[Recorded], Sequence[ReportSection]]
 """What `report` of a specification names: the sections, none where the run recorded nothing for them.
 
 Raises:

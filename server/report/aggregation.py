@@ -26,7 +26,7 @@ NORMALISER_NOTE = (
 
 SECTION = """\
 {% macro disclosed(totals, caption, ends) %}
-<div class="scroll"><table>
+<div class="scroll" tabindex="0"><table>
 <caption>{{ caption }}</caption>
 <thead><tr><th scope="col">Kind</th>{% for end in ends %}<th scope="col">{{ "From" if end == "senders" else "To" }}</th>{% endfor %}<th scope="col">Protection</th><th scope="col">What it reveals</th><th scope="col" class="number">Records</th><th scope="col" class="number">Bytes</th><th scope="col" class="number">Rounds</th></tr></thead>
 <tbody>
@@ -46,7 +46,7 @@ SECTION = """\
 {% if run.empty_rounds %}<p class="warn">No client contributed in round{{ "" if run.empty_rounds|length == 1 else "s" }} {{ run.empty_rounds|spans }}.</p>{% endif %}
 {% if view.without_training %}<p>Without a training node, and so without weight: <bdi>{{ view.without_training|listed }}</bdi>.</p>{% endif %}
 {% if view.absences %}
-<div class="scroll"><table>
+<div class="scroll" tabindex="0"><table>
 <caption>Reasons are those that the server saw; a site's own log has the rest.{% if view.absences|map(attribute="counted")|sum %} Scores only: the update had been combined, and the client was lost before it scored the result.{% endif %}</caption>
 <thead><tr><th scope="col">Client</th><th scope="col">Reason</th><th scope="col" class="number">Times</th><th scope="col">Rounds</th></tr></thead>
 <tbody>
@@ -128,21 +128,17 @@ def view_aggregation(
     )
 
 
-def aggregation_charts(view: AggregationView, identity: str) -> list[Chart]:
+def aggregation_charts(view: AggregationView, run: int = 0) -> list[Chart]:
     """Weight, divergence, local steps and normaliser of the clients over the rounds, where there are any.
 
     Steps and normalisers that are the same for all say nothing over time, nor do normalisers that are the steps.
     """
     charts = [
-        series_chart("Weight of each client", "", view.weights, f"{identity}-weight"),
-        series_chart("Divergence of each client", DIVERGENCE_NOTE, view.divergence, f"{identity}-divergence"),
+        series_chart("weight", "", view.weights, "weight", run),
+        series_chart("divergence", DIVERGENCE_NOTE, view.divergence, "divergence", run),
     ]
     if view.steps.constant is None:
-        charts.append(series_chart("Local steps of each client", "", view.steps, f"{identity}-steps", 0))
+        charts.append(series_chart("local steps", "", view.steps, "steps", run, "whole"))
     if view.normaliser.constant is None and view.normaliser.values != view.steps.values:
-        charts.append(
-            series_chart(
-                "Normaliser of each client", NORMALISER_NOTE, view.normaliser, f"{identity}-normaliser", 2
-            )
-        )
+        charts.append(series_chart("normaliser", NORMALISER_NOTE, view.normaliser, "normaliser", run))
     return [chart for chart in charts if chart]

@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fedtag.server.pages.chart import Chart, Key, line_chart
-from fedtag.server.pages.plots import CSS_DASHES, SERIES_COLOURS, Band, Line
-from fedtag.server.pages.wording import fixed
+from fedtag.common.wording.scoring import capital
+from fedtag.server.pages.chart import SERIES_COLOURS, Chart, Kind, Series, line_chart
+from fedtag.server.pages.wording import fixed, percent
 from fedtag.server.tracking.rows import ClientRow
 
 LINES_SHOWN = SERIES_COLOURS
@@ -58,90 +58,84 @@ def client_series(rows: Sequence[ClientRow], read: Callable[[ClientRow], float |
     return ClientSeries({client: dict(sorted(own.items())) for client, own in values.items()})
 
 
-def series_chart(title: str, note: str, series: ClientSeries, identity: str, digits: int = 3) -> Chart | None:
+def series_chart(
+    what: str,
+    note: str,
+    series: ClientSeries,
+    column: str,
+    run: int = 0,
+    kind: Kind = "number",
+) -> Chart | None:
     """The chart of a series, None where it has no value.
 
     Args:
-        title: with a capital.
+        what: its numbers are.
         note: a sentence, or empty.
-        identity: prefix of the ids in the SVG.
-        digits: decimals of the numbers in words.
+        column: of the record of clients, in which the page finds the values of each client.
+        run: whose record that is.
+        kind: how the numbers are written.
     """
-    if series.is_empty:
-        return None
     drawn = {
         client: own
         for client, own in series.values.items()
         if any(value is not None for value in own.values())
     }
-    chart = separate_lines if len(drawn) <= LINES_SHOWN else spread_over_clients
-    return chart(title, note, ClientSeries(drawn), identity, digits)
-
-
-def separate_lines(title: str, note: str, series: ClientSeries, identity: str, digits: int) -> Chart | None:
-    """One line a client."""
-    lines = [
-        Line(list(own), list(own.values()), place, place % len(CSS_DASHES))
-        for place, own in enumerate(series.values.values())
-    ]
-    keys = [
-        Key(client, place, CSS_DASHES[place % len(CSS_DASHES)]) for place, client in enumerate(series.values)
-    ]
-    if len(lines) > 1 and not series.differs:
-        note = f"{note} All clients have the same, so their lines lie on each other.".strip()
-    said = [f"{client}: {course(own, digits)}" for client, own in series.values.items()]
+    if not drawn:
+        return None
+    made = separate_lines if len(drawn) <= LINES_SHOWN else spread_over_clients
+    lines, said, alt = made(ClientSeries(drawn), kind)
+    note = f"{note} {said}".strip()
+    from_zero = kind != "percent"
+    title = f"{capital(what)} of each client"
     return line_chart(
-        title, note, "; ".join(said) + ".", lines, identity, keys, from_zero=True, whole=digits == 0
+        title, note, alt, lines, y_label=what, kind=kind, from_zero=from_zero, column=column, run=run
     )
 
 
-def spread_over_clients(
-    title: str, note: str, series: ClientSeries, identity: str, digits: int
-) -> Chart | None:
-    """Median, middle half and extremes of each round; the note names the clients at the ends of the last."""
+def separate_lines(series: ClientSeries, kind: Kind) -> tuple[list[Series], str, str]:
+    """One line a client, what the caption says of them, and the course of each."""
+    lines = [
+        Series(client, list(own), list(own.values()), place, place)
+        for place, (client, own) in enumerate(series.values.items())
+    ]
+    alike = len(lines) > 1 and not series.differs
+    said = "; ".join(f"{client}: {course(own, kind)}" for client, own in series.values.items())
+    return lines, "All clients have the same, so their lines lie on each other." if alike else "", f"{said}."
+
+
+def spread_over_clients(series: ClientSeries, kind: Kind) -> tuple[list[Series], str, str]:
+    """Median, middle half and extremes of each round, and who is at the ends of the last."""
     by_round = series.by_round
     rounds = list(by_round)
     columns = [sorted(own.values()) for own in by_round.values()]
     low, middle, high = (list(part) for part in zip(*map(quartiles, columns), strict=True))
     lines = [
-        Line(rounds, middle, 0),
-        Line(rounds, [column[-1] for column in columns], 1, 1),
-        Line(rounds, [column[0] for column in columns], 2, 2),
+        Series("middle half", rounds, middle, 0, drawn="band", low=low, high=high),
+        Series("median of the clients", rounds, middle, 0),
+        Series("largest", rounds, [column[-1] for column in columns], 1, 1),
+        Series("smallest", rounds, [column[0] for column in columns], 2, 2),
     ]
-    keys = (
-        Key("median of the clients", 0),
-        Key("middle half", 0, filled=True, faint=True),
-        Key("largest", 1, CSS_DASHES[1]),
-        Key("smallest", 2, CSS_DASHES[2]),
-    )
-    end = ends(by_round[rounds[-1]], digits)
-    said = f"Over {len(series.values)} clients; in round {rounds[-1]} {end}."
+    said = f"Over {len(series.values)} clients; in round {rounds[-1]} {ends(by_round[rounds[-1]], kind)}."
     alt = (
-        f"{said} Median {fixed(middle[0], digits)} in round {rounds[0]}, {fixed(middle[-1], digits)} in round "
+        f"{said} Median {shown(middle[0], kind)} in round {rounds[0]}, {shown(middle[-1], kind)} in round "
         f"{rounds[-1]}."
     )
-    bands = [Band(rounds, low, high, 0)]
-    return line_chart(
-        title,
-        f"{note} {said}".strip(),
-        alt,
-        lines,
-        identity,
-        keys,
-        from_zero=True,
-        whole=digits == 0,
-        bands=bands,
-    )
+    return lines, said, alt
 
 
-def ends(values: Mapping[str, float], digits: int) -> str:
+def shown(value: float | None, kind: Kind) -> str:
+    """A number in words."""
+    return percent(value) if kind == "percent" else fixed(value, 0 if kind == "whole" else 3)
+
+
+def ends(values: Mapping[str, float], kind: Kind) -> str:
     """Which clients have the largest and the smallest value of a round."""
     most, least = max(values, key=lambda name: values[name]), min(values, key=lambda name: values[name])
     if values[most] == values[least]:
-        return f"all have {fixed(values[most], digits)}"
+        return f"all have {shown(values[most], kind)}"
     return (
-        f"the largest is that of {most} ({fixed(values[most], digits)}), the smallest that of {least} "
-        f"({fixed(values[least], digits)})"
+        f"the largest is that of {most} ({shown(values[most], kind)}), the smallest that of {least} "
+        f"({shown(values[least], kind)})"
     )
 
 
@@ -153,10 +147,10 @@ def quartiles(column: Sequence[float]) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def course(own: Mapping[int, float | None], digits: int) -> str:
+def course(own: Mapping[int, float | None], kind: Kind) -> str:
     """From where to where a client's number went."""
     found = [(number, value) for number, value in own.items() if value is not None]
     (first, start), (last, end) = found[0], found[-1]
     if first == last:
-        return f"{fixed(start, digits)} in round {first}"
-    return f"{fixed(start, digits)} in round {first}, {fixed(end, digits)} in round {last}"
+        return f"{shown(start, kind)} in round {first}"
+    return f"{shown(start, kind)} in round {first}, {shown(end, kind)} in round {last}"

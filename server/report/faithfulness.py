@@ -22,7 +22,7 @@ from fedtag.common.wording.faithfulness import (
     guarantee_sentences,
     verdict_sentences,
 )
-from fedtag.server.pages.plots import Line
+from fedtag.server.pages.chart import Axis, Chart, Series, line_chart
 from fedtag.server.tracking.run_directory import RunDirectory
 
 FILE = "faithfulness.json"
@@ -35,12 +35,11 @@ CURVES = {
 SECTION = """\
 {% if run.faithfulness is not none %}
 {% set measured = run.faithfulness %}
-{% set run_index = loop.index0 %}
 <h3>Faithfulness of the evidence</h3>
 <p>Measured on {{ measured.targets|count }} test nodes of {{ measured.sites }} site{{ "" if measured.sites == 1 else "s" }} with the released model. Chunks were cut out of the texts, changed texts encoded anew, and predictions made again by the path that reads evidence. Drop: how much the probability of the first prediction fell, on average. {% for sentence in measured.terms %}{{ sentence }}. {% endfor %}</p>
 {% for predictor in measured.predictors %}
 <p>{{ predictor.heading }}: <strong>{{ predictor.verdict|join(". ") }}.</strong></p>
-<div class="scroll"><table>
+<div class="scroll" tabindex="0"><table>
 <caption>{{ predictor.heading }}.</caption>
 <thead><tr><th scope="col">Read from</th><th scope="col" class="number">Accuracy</th><th scope="col" class="number">Of the full text's</th><th scope="col" class="number">Drop in probability</th></tr></thead>
 <tbody>
@@ -53,7 +52,7 @@ SECTION = """\
 {% for sentence in predictor.comparisons %}<li>{{ sentence }}.</li>
 {% endfor %}
 </ul>
-<div class="charts">{% for chart in curve_charts[run_index][loop.index0] %}{{ figure(chart) }}{% endfor %}</div>
+<div class="charts">{% for chart in predictor.curves %}{{ figure(chart) }}{% endfor %}</div>
 {% endfor %}
 {% if not measured.bypass %}<p>This model has no bypass: nothing but the selection and the graph state reaches its predictions.</p>{% endif %}
 <p>A node's evidence is {{ measured.sizes.selected_nodes|fixed(1) }} of {{ measured.sizes.candidate_nodes|fixed(1) }} candidate nodes, {{ measured.sizes.selected_chunks|fixed(1) }} of {{ measured.sizes.candidate_chunks|fixed(1) }} chunks and {{ measured.sizes.selected_tokens|fixed(0) }} of {{ measured.sizes.candidate_tokens|fixed(0) }} encoder tokens on average.</p>
@@ -66,17 +65,6 @@ SECTION = """\
 
 
 @dataclass(frozen=True)
-class CurveLines:
-    """One chart: title, note, the lines, the names of their orders."""
-
-    title: str
-    note: str
-    lines: tuple[Line, ...]
-    names: tuple[str, ...]
-    alt: str
-
-
-@dataclass(frozen=True)
 class Predictor:
     """One way of predicting: the model as it is, or with its bypass off."""
 
@@ -85,7 +73,7 @@ class Predictor:
     rows: tuple[ConditionRow, ...]
     goals: tuple[GoalRow, ...]
     comparisons: tuple[str, ...]
-    curves: tuple[CurveLines, ...]
+    curves: tuple[Chart, ...]
 
 
 @dataclass(frozen=True)
@@ -140,15 +128,23 @@ def _predictor(heading: str, report: Mapping[str, Any]) -> Predictor:
         tuple(condition_rows(report)),
         tuple(goal_rows(report)),
         tuple(comparison_sentences(report)),
-        tuple(_curves(report["curves"][action], *words) for action, words in CURVES.items()),
+        tuple(
+            chart for action, words in CURVES.items() if (chart := _curves(report["curves"][action], *words))
+        ),
     )
 
 
-def _curves(curves: Mapping[str, Any], title: str, note: str) -> CurveLines:
-    lines, names, said = [], [], []
-    for number, (order, curve) in enumerate(curves.items()):
-        values = curve["probability"]
-        lines.append(Line(range(len(values)), values, number, number))
-        names.append(ORDERS[order])
-        said.append(f"{ORDERS[order]}: {', '.join(f'{value:.3f}' for value in values)}")
-    return CurveLines(title, note, tuple(lines), tuple(names), "; ".join(said))
+def _curves(curves: Mapping[str, Any], title: str, note: str) -> Chart | None:
+    """Probabilities over the number of chunks, a line an order."""
+    found = {ORDERS[order]: curve["probability"] for order, curve in curves.items()}
+    series = [
+        Series(name, range(len(values)), values, number, number)
+        for number, (name, values) in enumerate(found.items())
+    ]
+    said = "; ".join(
+        f"{name}: {', '.join(f'{value:.3f}' for value in values)}" for name, values in found.items()
+    )
+    chunks = Axis("chunks", "whole")
+    return line_chart(
+        title, note, said, series, y_label="mean probability", kind="percent", from_zero=True, x=chunks
+    )

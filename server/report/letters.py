@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedtag.common.secure.phases import SHARES
-from fedtag.server.pages.chart import Chart, Key, line_chart
-from fedtag.server.pages.plots import CSS_DASHES, SERIES_COLOURS, Line
-from fedtag.server.pages.section import Recorded, Section, Table
+from fedtag.server.pages.chart import Chart, Series, line_chart
+from fedtag.server.pages.section import Recorded, ReportSection, Table
 from fedtag.server.pages.wording import count, percent, size, unit_of
 from fedtag.server.tracking.disclosure_table import SERVER
 from fedtag.server.tracking.rows import ClientRow, Disclosure
@@ -19,7 +18,7 @@ CONDENSED = (
 SHOWN = "What each client showed to whom. The server carried it sealed, and saw sizes, numbers and addresses."
 
 
-def shared_sections(recorded: Recorded) -> Sequence[Section]:
+def shared_sections(recorded: Recorded) -> Sequence[ReportSection]:
     """Graphs that clients condensed by themselves, and letters between clients; none where there are neither."""
     letters = [
         row for row in recorded.disclosures if SERVER not in (row.sender, row.receiver) and row.kind != SHARES
@@ -27,11 +26,11 @@ def shared_sections(recorded: Recorded) -> Sequence[Section]:
     found = []
     if condensed := condensed_rows(recorded.clients):
         table = Table(("Client",), ("Nodes", "Condensed", "Copied", "Close"), condensed, CONDENSED)
-        found.append(Section("Condensed graphs", tables=(table,)))
+        found.append(ReportSection("Condensed graphs", tables=(table,)))
     if letters:
         shown = Table(("From", "To", "Kind"), ("Records", "Bytes"), shown_rows(letters), SHOWN)
-        charts = letter_charts(letters, f"{recorded.identity}-letters")
-        found.append(Section("Between clients", tables=(shown,), charts=tuple(charts)))
+        charts = letter_charts(letters)
+        found.append(ReportSection("Between clients", tables=(shown,), charts=tuple(charts)))
     return found
 
 
@@ -61,22 +60,19 @@ def shown_rows(letters: Sequence[Disclosure]) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def letter_charts(letters: Sequence[Disclosure], identity: str) -> list[Chart]:
+def letter_charts(letters: Sequence[Disclosure]) -> list[Chart]:
     """Bytes between clients by kind over the rounds."""
     by_round: dict[str, dict[int, int]] = {}
     for row in letters:
         kind = by_round.setdefault(row.kind, {})
         kind[row.round] = kind.get(row.round, 0) + row.bytes
     unit, scale = unit_of(float(max(value for kind in by_round.values() for value in kind.values())))
-    lines, keys = [], []
     last = max(number for kind in by_round.values() for number in kind)
-    for index, (name, sizes) in enumerate(sorted(by_round.items())):
-        rounds = list(range(1, last + 1))
-        values: list[float | None] = [sizes.get(number, 0) / scale for number in rounds]
-        lines.append(Line(rounds, values, index % SERIES_COLOURS, index))
-        keys.append(Key(name, index % SERIES_COLOURS, CSS_DASHES[index % len(CSS_DASHES)]))
+    rounds = range(1, last + 1)
+    lines = [
+        Series(name, rounds, [sizes.get(number, 0) / scale for number in rounds], index, index)
+        for index, (name, sizes) in enumerate(sorted(by_round.items()))
+    ]
     alt = f"Sealed letters between clients: {sum(row.bytes for row in letters)} bytes over {last} rounds."
-    chart = line_chart(
-        "Between clients, per round", "", alt, lines, identity, keys, y_label=unit, from_zero=True
-    )
+    chart = line_chart("Between clients, per round", "", alt, lines, y_label=unit, from_zero=True)
     return [chart] if chart else []

@@ -10,7 +10,7 @@ from fedtag.common.errors import ConfigError
 from fedtag.common.methods.spec import METHODS, MethodSpec
 from fedtag.common.parts.spec import PARTS, PartSpec
 from fedtag.common.settings.registry import Registry
-from fedtag.server.pages.section import Recorded, Section, Sections
+from fedtag.server.pages.section import Recorded, ReportSection, Sections
 from fedtag.server.tracking.model_card import setting
 
 
@@ -51,14 +51,14 @@ def made_of(config: Mapping[str, Any], method: str) -> MadeOf:
     return MadeOf(next(iter(methods), None), parts, tuple(missing))
 
 
-def own_sections(made: MadeOf, recorded: Recorded) -> tuple[Section, ...]:
+def own_sections(made: MadeOf, recorded: Recorded) -> tuple[ReportSection, ...]:
     """The sections of a run's method, then of its parts.
 
     Raises:
         RunError: a file of the run is damaged.
         ConfigError: what an installed specification names cannot be imported.
     """
-    sections: list[Section] = []
+    sections: list[ReportSection] = []
     own: list[tuple[Registry[Any], Any]] = [(METHODS, made.method), *((PARTS, part) for part in made.parts)]
     for registry, spec in own:
         if spec is not None and spec.report:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup
+from itertools import accumulate
 
-from fedtag.server.pages.chart import Chart, Key
-from fedtag.server.pages.plots import SERIES_COLOURS, stacked_plot
+from fedtag.server.pages.chart import ROUNDS, SERIES_COLOURS, Axis, Chart, Panel, Series, bounded
 from fedtag.server.pages.wording import duration
 from fedtag.server.report.run_view import RunView
 
 OTHER = "other"
+MOST_BARS = 60
+"""Of more rounds the bars would be thinner than a dot."""
 
 
-def phase_chart(run: RunView, identity: str) -> Chart | None:
+def phase_chart(run: RunView) -> Chart | None:
     """Seconds a round, split by phase; what no phase accounts for is `other`.
 
     Where there are more phases than colours, `other` also takes the shortest ones, and a note names them.
@@ -25,11 +26,30 @@ def phase_chart(run: RunView, identity: str) -> Chart | None:
     if sum(rest) > 0.01 * sum(row.seconds for row in run.rounds) or not phases:
         phases, layers = [*phases, OTHER], [*layers, rest]
     phases, layers, folded = distinguishable(phases, layers)
-    svg = Markup(stacked_plot([row.round for row in run.rounds], layers, "seconds", identity))
     totals = ", ".join(f"{name} {duration(sum(layer))}" for name, layer in zip(phases, layers, strict=True))
-    keys = tuple(Key(name, index % SERIES_COLOURS, filled=True) for index, name in enumerate(phases))
     note = f"Other: {', '.join(folded)}." if folded else ""
-    return Chart("Seconds per round, by phase", note, f"Over all rounds: {totals}.", svg, keys)
+    panel = Panel(
+        ROUNDS, Axis("seconds", low=0.0), stacked([row.round for row in run.rounds], phases, layers)
+    )
+    return Chart("Seconds per round, by phase", note, f"Over all rounds: {totals}.", (bounded(panel),))
+
+
+def stacked(rounds: list[int], names: list[str], layers: list[list[float]]) -> tuple[Series, ...]:
+    """Layers on top of each other, the first at the bottom."""
+    tops = [list(accumulate(column)) for column in zip(*layers, strict=True)]
+    return tuple(
+        Series(
+            name,
+            rounds,
+            layer,
+            index,
+            drawn="bars" if len(rounds) <= MOST_BARS else "area",
+            low=[column[index - 1] if index else 0.0 for column in tops],
+            high=[column[index] for column in tops],
+            width=0.78,
+        )
+        for index, (name, layer) in enumerate(zip(names, layers, strict=True))
+    )
 
 
 def distinguishable(

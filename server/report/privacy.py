@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup
-
 from fedtag.common.wording.privacy import (
     LEFT,
     TERMS,
@@ -20,13 +18,13 @@ from fedtag.common.wording.privacy import (
     population_sentence,
     verdict,
 )
-from fedtag.server.pages.chart import Chart, Key
-from fedtag.server.pages.plots import CSS_DASHES, SERIES_COLOURS
-from fedtag.server.report.privacy_plots import AreaBar, RocCurve, area_plot, roc_plot
+from fedtag.server.pages.chart import Axis, Chart, Panel, Rule, Series, bounded
 from fedtag.server.report.privacy_rounds import RoundLine, round_charts, round_lines
 from fedtag.server.tracking.membership_audit import read_audit
 from fedtag.server.tracking.rows import RoundRow
 from fedtag.server.tracking.run_directory import RunDirectory
+
+LEAST = 1e-3
 
 SECTION = """\
 {% if run.privacy is not none %}
@@ -42,14 +40,14 @@ SECTION = """\
 {% endfor %}
 <li>{{ found.left }}.</li>
 </ul>
-<div class="scroll"><table>
+<div class="scroll" tabindex="0"><table>
 <caption>AUC of each attack, with a 95% interval over nodes and models; TPR: share of members found where 1% of the non-members are taken for some, measured with at least 500 of these.</caption>
 <thead><tr><th scope="col">Target</th><th scope="col">Members</th><th scope="col">Attack</th><th scope="col" class="number">AUC</th><th scope="col" class="number">95% interval</th><th scope="col" class="number">TPR at 1% FPR</th><th scope="col" class="number">Test accuracy</th></tr></thead>
 <tbody>
 {% for target in found.targets %}{% for row in target.rows %}<tr><th scope="row"><bdi>{{ row.target }}</bdi></th><td>{{ row.members|count }} {{ row.group }}</td><td>{{ row.attack }}</td><td class="number">{{ row.auc|fixed }}</td><td class="number">{{ row.interval }}</td><td class="number">{{ row.low_rate_words }}</td><td class="number">{{ target.test_accuracy|percent }}</td></tr>
 {% endfor %}{% endfor %}
 </tbody></table></div>
-<div class="charts">{% for chart in privacy_charts[loop.index0] %}{{ figure(chart) }}{% endfor %}</div>
+<div class="charts">{% for chart in own.privacy %}{{ figure(chart) }}{% endfor %}</div>
 {{ privacy_over_rounds(found.over_rounds) }}
 {% endif %}
 """
@@ -104,49 +102,57 @@ def view_of(record: Mapping[str, Any], rounds: Sequence[RoundRow] = ()) -> Priva
     )
 
 
-def privacy_charts(view: PrivacyView | None, identity: str) -> list[Chart]:
+def privacy_charts(view: PrivacyView | None) -> list[Chart]:
     """Areas of all attacks with their intervals, then a ROC chart for each target."""
     if view is None or not view.targets:
         return []
-    first = [[row for row in target.rows if row.group == target.rows[0].group] for target in view.targets]
-    bars = [
-        AreaBar(row.attack, row.auc, row.low, row.high, place)
-        for place, rows in enumerate(first)
-        for row in rows
-    ]
+    rocs = [_roc(view.rates, target) for target in view.targets]
+    return [_areas(view.targets), *rocs, *round_charts(view.over_rounds)]
+
+
+def _areas(targets: Sequence[TargetView]) -> Chart:
+    """A mark for each target and attack on its first group of members, the first on top."""
+    first = [[row for row in target.rows if row.group == target.rows[0].group] for target in targets]
+    names = tuple(row.attack for rows in first for row in rows)
+    series, place = [], 0
+    for colour, rows in enumerate(first):
+        series.append(
+            Series(
+                rows[0].target,
+                [row.auc for row in rows],
+                [float(place + number) for number in range(len(rows))],
+                colour,
+                drawn="marks",
+                left=[row.low for row in rows],
+                right=[row.high for row in rows],
+            )
+        )
+        place += len(rows)
+    panel = Panel(Axis("AUC"), Axis(names=names), tuple(series), (Rule("guessing", x=(0.5, 0.5)),))
     said = "; ".join(f"{row.target}, {row.attack}: {row.auc:.3f}" for rows in first for row in rows)
-    keys = tuple(
-        Key(target.name, place % SERIES_COLOURS, filled=True) for place, target in enumerate(view.targets)
-    )
-    areas = Chart(
-        "Attacks on membership",
-        "AUC with 95% intervals; dotted: guessing.",
-        said,
-        Markup(area_plot(bars, f"{identity}-areas")),
-        keys,
-    )
-    rocs = [_roc(view, place, f"{identity}-roc{place}") for place in range(len(view.targets))]
-    return [areas, *rocs, *round_charts(view.over_rounds, f"{identity}-rounds")]
+    note = "AUC with 95% intervals; dotted: guessing."
+    return Chart("Attacks on membership", note, said, (bounded(panel),))
 
 
-def _roc(view: PrivacyView, place: int, identity: str) -> Chart:
-    target = view.targets[place]
-    curves = [RocCurve(values, number) for number, values in enumerate(target.curves.values())]
-    keys = tuple(
-        Key(name, number, CSS_DASHES[number % len(CSS_DASHES)]) for number, name in enumerate(target.curves)
+def _roc(rates: Sequence[float], target: TargetView) -> Chart:
+    """True against false positive rates; smaller ones than the axes reach lie on the lower edge.
+
+    On logarithmic axes the few non-members that matter most for privacy have half of the plot (Carlini et al., 2022).
+    """
+    series = tuple(
+        Series(name, rates, [max(value, LEAST) for value in values], number, number)
+        for number, (name, values) in enumerate(target.curves.items())
     )
+    guessing = Rule("guessing", (LEAST, 1.0), (LEAST, 1.0))
+    x = Axis("non-members taken for members", "percent", LEAST, 1.0, log=True)
+    y = Axis("members found", "percent", LEAST, 1.0, log=True)
+    at = len(rates) * 2 // 3
     said = "; ".join(
-        f"{name}: {100 * values[len(values) * 2 // 3]:.1f}% of members at {100 * rate:.0f}% of non-members"
+        f"{name}: {100 * values[at]:.1f}% of members at {100 * rates[at]:.0f}% of non-members"
         for name, values in target.curves.items()
-        for rate in (view.rates[len(values) * 2 // 3],)
     )
-    return Chart(
-        f"ROC, {target.name}",
-        "Both axes logarithmic; dotted: guessing.",
-        said,
-        Markup(roc_plot(view.rates, curves, identity)),
-        keys,
-    )
+    note = "Both axes logarithmic; dotted: guessing."
+    return Chart(f"ROC, {target.name}", note, said, (Panel(x, y, series, (guessing,)),))
 
 
 def _target(target: Mapping[str, Any]) -> TargetView:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedtag.common.wording.privacy import AttackRow, strongest_on_first
-from fedtag.server.pages.chart import Chart, Key, line_chart
-from fedtag.server.pages.plots import CSS_DASHES, Band, Line
+from fedtag.server.pages.chart import Chart, Rule, Series, line_chart
 from fedtag.server.pages.wording import percent
 from fedtag.server.tracking.rows import RoundRow
 
@@ -21,7 +20,7 @@ TABLE = """\
 {% macro privacy_over_rounds(lines) %}
 {% if lines %}
 <details><summary>Over rounds: the strongest attack of each, and accuracy</summary>
-<div class="scroll"><table>
+<div class="scroll" tabindex="0"><table>
 <caption>Each round as if the run had ended there; an attack that puts rounds together may tell more. Attacked: test accuracy of the attacked models; run: that of the models that the run scored, fitted to each client where that is the better way.</caption>
 <thead><tr><th scope="col" class="number">Round</th><th scope="col">Target</th><th scope="col">Attack</th><th scope="col" class="number">AUC</th><th scope="col" class="number">95% interval</th><th scope="col" class="number">Attacked</th><th scope="col" class="number">Run</th></tr></thead>
 <tbody>
@@ -66,32 +65,30 @@ def round_lines(record: Mapping[str, Any], rounds: Sequence[RoundRow]) -> tuple[
     )
 
 
-def round_charts(lines: Sequence[RoundLine], identity: str) -> list[Chart]:
+def round_charts(lines: Sequence[RoundLine]) -> list[Chart]:
     """Areas of the strongest attacks with their intervals, then accuracies, both over rounds."""
     by_target: dict[str, list[RoundLine]] = {}
     for line in lines:
         by_target.setdefault(line.best.target, []).append(line)
-    areas, bands, accuracies, keys = [], [], [], []
+    areas, accuracies = [], []
     for place, (target, own) in enumerate(by_target.items()):
         numbers = [line.round for line in own]
-        areas.append(Line(numbers, [line.best.auc for line in own], place, place))
-        bands.append(Band(numbers, [line.best.low for line in own], [line.best.high for line in own], place))
-        accuracies.append(Line(numbers, [line.attacked for line in own], place, place))
-        keys.append(Key(target, place, CSS_DASHES[place % len(CSS_DASHES)]))
+        low, high = [line.best.low for line in own], [line.best.high for line in own]
+        areas.append(
+            Series(target, numbers, [line.best.auc for line in own], place, place, low=low, high=high)
+        )
+        accuracies.append(Series(target, numbers, [line.attacked for line in own], place, place))
     run = {line.round: line.run for line in lines}
     place = len(by_target)
-    accuracies.append(Line(list(run), list(run.values()), place, place))
-    of_run = Key(RUN, place, CSS_DASHES[place % len(CSS_DASHES)])
+    accuracies.append(Series(RUN, list(run), list(run.values()), place, place))
     charts = [
         line_chart(
             "Strongest attack over rounds",
             f"AUC with 95% intervals; 0.5 is guessing. {NOTE}.",
             "; ".join(f"{line.best.target}, round {line.round}: {line.best.auc:.3f}" for line in lines),
             areas,
-            f"{identity}-areas",
-            keys,
             y_label="AUC",
-            bands=bands,
+            rules=[Rule("guessing", y=(0.5, 0.5))],
         ),
         line_chart(
             "Test accuracy over rounds",
@@ -101,9 +98,7 @@ def round_charts(lines: Sequence[RoundLine], identity: str) -> list[Chart]:
                 for line in lines
             ),
             accuracies,
-            f"{identity}-accuracy",
-            [*keys, of_run],
-            in_percent=True,
+            kind="percent",
         ),
     ]
     return [chart for chart in charts if chart is not None]

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fedtag.common.config import flatten
 from fedtag.common.numerics.scores import ReliabilityBin
-from fedtag.server.pages.section import Recorded, Section
+from fedtag.common.wording.scoring import chosen_by, column
+from fedtag.server.pages.section import Recorded, ReportSection
 from fedtag.server.report.aggregation import AggregationView, view_aggregation
+from fedtag.server.report.changed_settings import changed_settings
+from fedtag.server.report.client_record import client_record
+from fedtag.server.report.client_series import ClientSeries, client_series
 from fedtag.server.report.faithfulness import FaithfulnessView, view_faithfulness
 from fedtag.server.report.letters import shared_sections
 from fedtag.server.report.made_of import made_of, own_sections
+from fedtag.server.report.parent import parent_sections
 from fedtag.server.report.privacy import PrivacyView, view_privacy
+from fedtag.server.tracking.class_table import ClassLine, read_classes
 from fedtag.server.tracking.disclosure_table import DisclosureTotal, disclosure_totals
 from fedtag.server.tracking.model_card import setting
 from fedtag.server.tracking.reliability import read_bins
 from fedtag.server.tracking.rows import ClientRow, RoundRow, Summary, best_round
 from fedtag.server.tracking.run_directory import SUMMARY, RunDirectory
+
+MOST_CLIENTS = 400
+"""In the page's table; all are in clients.jsonl."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +52,13 @@ class RunView:
     finished: bool
     summary: Summary | None
     rounds: tuple[RoundRow, ...]
-    clients: tuple[ClientLine, ...]
+    every_client: tuple[ClientLine, ...]
     clients_round: int | None
     score_names: tuple[str, ...]
     disclosures: tuple[DisclosureTotal, ...]
     empty_rounds: tuple[int, ...]
     settings: tuple[tuple[str, str], ...]
+    changed: tuple[tuple[str, str], ...]
     versions: tuple[tuple[str, str], ...]
     method: str
     data: str
@@ -62,6 +73,11 @@ class RunView:
     chosen: bool
     test_accuracy: float | None
     test_macro_f1: float | None
+    test_balanced_accuracy: float | None
+    test_auroc: float | None
+    test_auprc: float | None
+    metric: str
+    classes: tuple[ClassLine, ...]
     test_ece: float | None
     last_test_accuracy: float | None
     local_test_accuracy: float | None
@@ -73,12 +89,28 @@ class RunView:
     llm_tokens: int | None
     llm_tokens_full_text: int | None
     peak_rss_mb: float | None
+    client_tests: ClientSeries
+    client_record: Mapping[str, Any]
     aggregation: AggregationView
-    sections: tuple[Section, ...]
+    sections: tuple[ReportSection, ...]
     missing: tuple[str, ...]
     reliability: tuple[ReliabilityBin, ...] = ()
     faithfulness: FaithfulnessView | None = None
     privacy: PrivacyView | None = None
+
+    @property
+    def test_score(self) -> float | None:
+        """On test nodes, by the metric that chooses the round."""
+        found: float | None = getattr(self, f"test_{column(self.metric)}")
+        return found
+
+    @property
+    def clients(self) -> tuple[ClientLine, ...]:
+        """The lines of the page's table, in the order of the names: all, or of many those that score lowest."""
+        if len(self.every_client) <= MOST_CLIENTS:
+            return self.every_client
+        lowest = sorted(self.every_client, key=_score)[:MOST_CLIENTS]
+        return tuple(sorted(lowest, key=lambda line: line.client))
 
     @property
     def local_note(self) -> str:
@@ -92,13 +124,13 @@ class RunView:
         return f"{self.method} does not score them"
 
 
-def view_run(path: Path, name: str, identity: str) -> RunView:
+def view_run(path: Path, name: str, runs: int = 1) -> RunView:
     """Read a run directory, finished or not.
 
     Args:
         path: of the directory.
         name: by which the page calls the run.
-        identity: unique in the page.
+        runs: how many share the page.
 
     Raises:
         RunError: the folder is no run directory, or a file in it is damaged.
@@ -108,7 +140,7 @@ def view_run(path: Path, name: str, identity: str) -> RunView:
     summary, config = run.read_summary(), run.read_config()
     rounds, clients, disclosures = run.read_rounds(), run.read_clients(), run.read_disclosures()
     method = summary.method if summary else str(setting(config, "method", ""))
-    made, recorded = made_of(config, method), Recorded(run, clients, disclosures, identity)
+    made, recorded = made_of(config, method), Recorded(run, clients, disclosures)
     best = best_round(rounds)
     if summary is not None:
         best = next((row for row in rounds if row.round == summary.best_round), best)
@@ -117,18 +149,21 @@ def view_run(path: Path, name: str, identity: str) -> RunView:
     chosen = summary.best_round if summary else (best.round if best else None)
     evaluated = {row.round for row in clients}
     shown = chosen if chosen in evaluated else max(evaluated, default=None)
-    return RunView(
+    names = tuple(sorted({score for row in clients for score in row.scores}))
+    settings = {key: str(value) for key, value in flatten(config).items()}
+    view = RunView(
         name=name,
         path=path,
         finished=run.finished,
         summary=summary,
         rounds=tuple(rounds),
-        clients=tuple(client_lines(clients, shown)),
+        every_client=tuple(client_lines(clients, shown)),
         clients_round=shown,
-        score_names=tuple(sorted({score for row in clients for score in row.scores})),
+        score_names=names,
         disclosures=tuple(disclosure_totals(disclosures)),
         empty_rounds=tuple(row.round for row in rounds if row.empty),
-        settings=tuple(flattened(config)),
+        settings=tuple(settings.items()),
+        changed=changed_settings(settings),
         versions=tuple(sorted(summary.versions.items())) if summary else (),
         method=method or "unknown",
         data=summary.data if summary else str(setting(config, "data")),
@@ -140,6 +175,11 @@ def view_run(path: Path, name: str, identity: str) -> RunView:
         val_accuracy=scored.val_accuracy if scored else None,
         test_accuracy=scored.test_accuracy if scored else None,
         test_macro_f1=scored.test_macro_f1 if scored else None,
+        test_balanced_accuracy=scored.test_balanced_accuracy if scored else None,
+        test_auroc=scored.test_auroc if scored else None,
+        test_auprc=scored.test_auprc if scored else None,
+        metric=chosen_by(config),
+        classes=read_classes(summary.test_classes, f"test_classes of {path / SUMMARY}") if summary else (),
         val_spread=scored.val_spread if scored else None,
         test_spread=scored.test_spread if scored else None,
         chosen=best is not None and best.selection is not None,
@@ -154,8 +194,10 @@ def view_run(path: Path, name: str, identity: str) -> RunView:
         llm_tokens=summary.llm_tokens if summary else None,
         llm_tokens_full_text=summary.llm_tokens_full_text if summary else None,
         peak_rss_mb=summary.peak_rss_mb if summary else None,
+        client_tests=client_series(clients, lambda row: row.test_accuracy),
+        client_record={},
         aggregation=view_aggregation(config, made.method, summary, clients),
-        sections=(*own_sections(made, recorded), *shared_sections(recorded)),
+        sections=(*own_sections(made, recorded), *shared_sections(recorded), *parent_sections(recorded)),
         missing=made.missing,
         reliability=read_bins(summary.test_reliability, f"test_reliability of {path / SUMMARY}")
         if summary
@@ -163,6 +205,8 @@ def view_run(path: Path, name: str, identity: str) -> RunView:
         faithfulness=view_faithfulness(run),
         privacy=view_privacy(run),
     )
+    shown_clients = [line.client for line in view.clients]
+    return replace(view, client_record=client_record(clients, shown_clients, shown, names, runs))
 
 
 def client_lines(rows: Sequence[ClientRow], shown: int | None) -> Iterator[ClientLine]:
@@ -182,13 +226,10 @@ def client_lines(rows: Sequence[ClientRow], shown: int | None) -> Iterator[Clien
         )
 
 
-def flattened(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every setting with its dotted name, as text."""
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from flattened(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", str(value)
+def _score(line: ClientLine) -> float:
+    """By which clients of a large run are shown; those without a score come last."""
+    found = line.row.test_accuracy if line.row else None
+    return 2.0 if found is None else found
 
 
 def median(values: Sequence[float]) -> float | None:

@@ -61,6 +61,7 @@ def test_a_file_counts_by_its_content(tmp_path: Path) -> None:
 
 def test_built_in_graphs_count_by_version_and_public_sets_by_name() -> None:
     assert parts_of("pydocs") == ["pydocs", f"scipy: scipy {scipy.__version__}"]
+    assert parts_of("pydocs-brief") == ["pydocs-brief", f"scipy: scipy {scipy.__version__}"]
     assert "scikit-learn" in parts_of("pydocs:sklearn")[1]
     assert "Python 3" in parts_of("pydocs:email")[1]
     assert fingerprint_of("Cora") == fingerprint_of("cora") != fingerprint_of("pubmed")

@@ -286,7 +286,7 @@ def test_faults_of_a_file_are_named(write: Write, tmp_path: Path, text: str, mat
 
 
 def test_missing_file_says_what_comes_with_fedtag() -> None:
-    with pytest.raises(ConfigError, match=r"--study nowhere.toml: No such file.*ratios.*refresh"):
+    with pytest.raises(ConfigError, match=r"study=nowhere.toml: No such file.*ratios.*refresh"):
         read_study("nowhere.toml")
 
 
@@ -321,21 +321,21 @@ def test_command_line_wins_over_the_study_and_rows_over_the_command_line(
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"study": "refresh", "methods": "dance"}, "leave --methods and --ratio out"),
+        ({"study": "refresh", "methods": "dance"}, "leave methods= and ratio= out"),
         (
             {"sets": ["seed=3", "method=dance", "rounds=x"]},
-            r"rounds=x: write a whole(.|\n)*--set seed(.|\n)*--set method",
+            r"rounds=x: write a whole(.|\n)*seed cannot be set here(.|\n)*method cannot",
         ),
-        ({"sets": ["resume=true"]}, "resume is set by the command"),
-        ({"ratios": "a"}, "--ratio a: write numbers"),
-        ({"seeds": "-1"}, "--seeds -1: write how many"),
-        ({"seeds": "x"}, "--seeds x: write how many"),
-        ({"seeds": "1000000000000"}, "--seeds: 1000000000000 seeds are too many; use 1000 at most"),
-        ({"seeds": "99999999999999999999"}, "--seeds: 99999999999999999999 seeds are too many"),
-        ({"seeds": ",".join(map(str, range(1001)))}, "--seeds: 1001 seeds are too many"),
-        ({"methods": "dance,dance"}, "--methods: a method is named twice in dance, dance"),
-        ({"methods": "fedavg,fedavg"}, "--methods: a method is named twice in fedavg, fedavg"),
-        ({"ratios": "0.08,0.080"}, "--ratio: a ratio is named twice in 0.08, 0.08"),
+        ({"sets": ["resume=true"]}, "resume=true: resume is set by the command; use resume="),
+        ({"ratios": "a"}, "ratio=a: write numbers"),
+        ({"seeds": "-1"}, "seeds=-1: write how many"),
+        ({"seeds": "x"}, "seeds=x: write how many"),
+        ({"seeds": "1000000000000"}, "seeds=: 1000000000000 seeds are too many; use 1000 at most"),
+        ({"seeds": "99999999999999999999"}, "seeds=: 99999999999999999999 seeds are too many"),
+        ({"seeds": ",".join(map(str, range(1001)))}, "seeds=: 1001 seeds are too many"),
+        ({"methods": "dance,dance"}, "methods=: a method is named twice in dance, dance"),
+        ({"methods": "fedavg,fedavg"}, "methods=: a method is named twice in fedavg, fedavg"),
+        ({"ratios": "0.08,0.080"}, "ratio=: a ratio is named twice in 0.08, 0.08"),
         ({"methods": "dance,nothing"}, "method = 'nothing': no method is called so; use one of"),
     ],
 )

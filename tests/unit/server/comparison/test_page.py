@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 import statistics
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
 
+from fedtag.server.comparison.charts import rounds_chart, score_chart, time_chart
 from fedtag.server.comparison.page import render_comparison
-from fedtag.server.comparison.plots import convergence_png, curve_lines, score_png, score_svg, time_png
 from fedtag.server.comparison.results import Comparison, Row
+from fedtag.server.pages.chart import Chart
+from fedtag.server.pages.figures import figure_bytes, figure_of
 
 Compared = Callable[..., Comparison]
 AXIS = "dance.one-hop-budget"
@@ -54,67 +54,60 @@ def along(compared: Compared) -> Comparison:
     return compared(scores, rows=[Row("FedAvg"), *BUDGETS], axis=AXIS)
 
 
-@pytest.mark.parametrize("kind", ["points", "along"])
-def test_png_is_the_same_for_the_same_numbers(kind: str, request: pytest.FixtureRequest) -> None:
-    comparison = request.getfixturevalue(kind)
-    for drawn in (score_png, convergence_png, time_png):
-        first = drawn(comparison)
-        assert first.startswith(b"\x89PNG")
-        assert first == drawn(comparison)
+CHARTS = (score_chart, rounds_chart, time_chart)
 
 
-@pytest.mark.parametrize("drawn", [score_png, convergence_png, time_png])
-def test_png_shows_the_numbers(compared: Compared, drawn: Callable[[Comparison], bytes]) -> None:
-    one, other = (drawn(compared({"FedAvg": [0.80, 0.82], "a": [value, 0.9]})) for value in (0.5, 0.6))
-    assert one != other
+def test_line_along_the_axis_goes_through_the_means(along: Comparison) -> None:
+    panel = score_chart(along, "cora").panels[0]
+    dial, across = panel.series
+    assert (dial.name, list(dial.x), list(dial.y)) == ("dance", [1, 3, 9], pytest.approx([0.65, 0.75, 0.85]))
+    deviation = statistics.stdev([0.6, 0.7])
+    assert (dial.low[0], dial.high[0]) == pytest.approx((0.65 - deviation, 0.65 + deviation))
+    assert (across.name, list(across.x), list(across.y)) == ("FedAvg", [1, 9], [0.8, 0.8])
+    assert panel.x.label == AXIS
 
 
-def corners(svg: str, colour: str) -> list[tuple[float, float]]:
-    """The points of the longest line of a colour."""
-    paths = re.findall(rf'<path d="([^"]*)"[^>]*style="fill: none;[^"]*stroke: var\(--{colour}\)', svg)
-    found = [re.findall(r"[ML] ([-\d.]+) ([-\d.]+)", path) for path in paths]
-    return [(float(x), float(y)) for x, y in max(found, key=len)]
+def test_rows_are_named_and_show_their_seeds(points: Comparison) -> None:
+    panel = score_chart(points, "cora").panels[0]
+    assert panel.y.names == ("FedAvg", "<b>$x$</b>", "lost")
+    seeds, mean = [one for one in panel.series if one.name.startswith("FedAvg")]
+    assert (seeds.faint, list(seeds.x), list(seeds.y)) == (True, [0.80, 0.82], [0, 0])
+    deviation = statistics.stdev([0.80, 0.82])
+    assert list(mean.x) == pytest.approx([0.81])
+    assert [*mean.left, *mean.right] == pytest.approx([0.81 - deviation, 0.81 + deviation])
+    assert not [one for one in panel.series if one.name.startswith("lost")]
 
 
-def test_line_along_the_axis_is_an_affine_image_of_the_means(along: Comparison) -> None:
-    svg = score_svg(along, "cora", "p")
-    found = np.array(corners(svg, "series-0"))
-    assert len(found) == 3
-    for column, values in ((0, [1.0, 3.0, 9.0]), (1, [0.65, 0.75, 0.85])):
-        slope, offset = np.polyfit(values, found[:, column], 1)
-        assert np.allclose(slope * np.array(values) + offset, found[:, column], atol=1e-3)
-        assert slope > 0 if column == 0 else slope < 0
-    texts = [text.text for text in ElementTree.fromstring(svg).iter() if text.tag.endswith("text")]
-    assert {"dance", "FedAvg", AXIS, "1", "3", "9"} <= set(texts)
+def test_time_stands_beside_the_score(points: Comparison) -> None:
+    chart = time_chart(points, "pub&med")
+    assert chart is not None
+    assert chart.title.endswith(", pub&med"), "there are several data sets"
+    assert [(one.name, list(one.x)) for one in chart.panels[0].series] == [
+        ("FedAvg", [12.0]),
+        ("<b>$x$</b>", [12.0]),
+    ]
 
 
-def test_points_are_named_and_nothing_is_a_formula(points: Comparison) -> None:
-    svg = score_svg(points, "cora", "p")
-    texts = [text.text for text in ElementTree.fromstring(svg).iter() if text.tag.endswith("text")]
-    assert {"FedAvg", "<b>$x$</b>", "lost"} <= set(texts)
-
-
-def test_names_that_the_font_lacks_do_no_harm(compared: Compared) -> None:
+@pytest.mark.parametrize("chart", CHARTS)
+def test_names_that_the_font_lacks_do_no_harm(compared: Compared, chart: Callable[..., Chart]) -> None:
     comparison = compared({"FedAvg": [0.8, 0.9], "图 مستشفى\x07": [0.7, 0.8]})
-    assert score_png(comparison)
-    assert convergence_png(comparison)
-    assert time_png(comparison)
+    first, again = (figure_bytes(figure_of([chart(comparison, "cora")]), "png") for _ in range(2))
+    assert first == again
+    assert first.startswith(b"\x89PNG")
     assert "\x07" not in render_comparison(comparison)
 
 
 def test_lines_over_rounds_keep_their_colour_where_others_are_missing(compared: Compared) -> None:
     scores = {"lost": [None, None], **{f"row {n}": [0.8, 0.9] for n in range(9)}}
-    comparison = compared(scores, baseline="row 0")
-    drawn = curve_lines({row: comparison.curve(row, "cora") for row in scores})
-    assert [(line.colour, line.dash) for line in drawn.values()] == [
-        *((n, 0) for n in range(1, 8)),
-        (0, 1),
-        (1, 1),
-    ]
-    line = drawn["row 0"]
-    assert line.rounds == [1, 2, 3, 4]
-    assert line.values == pytest.approx([0.82, 0.83, 0.84, 0.85])
-    assert line.deviations == pytest.approx([statistics.stdev([0.8, 0.9])] * 4)
+    chart = rounds_chart(compared(scores, baseline="row 0"), "cora")
+    assert chart is not None
+    series = chart.panels[0].series
+    assert [(one.colour, one.dash) for one in series] == [*((n, 0) for n in range(1, 8)), (0, 1), (1, 1)]
+    line = series[0]
+    assert list(line.x) == [1, 2, 3, 4]
+    assert list(line.y) == pytest.approx([0.82, 0.83, 0.84, 0.85])
+    deviation = statistics.stdev([0.8, 0.9])
+    assert list(line.low) == pytest.approx([value - deviation for value in (0.82, 0.83, 0.84, 0.85)])
 
 
 def test_page_is_complete_and_escapes_names(points: Comparison) -> None:
@@ -133,12 +126,12 @@ def test_page_is_complete_and_escapes_names(points: Comparison) -> None:
         "2.00 MB",
         "Rounds to it",
         "band of one standard deviation",
+        "against the time of a run",
         "an interval needs at least three seeds",
     ):
         assert part in text
     assert 'href="runs/FedAvg/cora/seed-0/report.html"' in page
     assert "<b>" not in page
-    assert "http" not in re.sub(r"http-equiv", "", page)
 
 
 def test_reliability_is_pooled_over_the_nodes_of_all_seeds(compared: Compared) -> None:

@@ -6,12 +6,14 @@ import csv
 import io
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from scipy import stats
 
 from fedtag.server.comparison.results import Comparison
 from fedtag.server.comparison.tables import (
+    classes_csv,
     convergence_csv,
     costs_csv,
     costs_markdown,
@@ -44,7 +46,10 @@ def test_scores_are_means_deviations_and_paired_differences(compared: Compared) 
         f"{100 * statistics.mean(DANCE) + 1:.2f} ± {100 * statistics.stdev(DANCE):.2f}",
         f"{100 * statistics.mean(DANCE):.2f} ± {100 * statistics.stdev(DANCE):.2f}",
         f"+2.67 [{100 * low:+.2f}, {100 * high:+.2f}]".replace("-", "−"),
-        f"{100 * statistics.mean(DANCE) - 2:.2f} ± {100 * statistics.stdev(DANCE):.2f}",
+        *(
+            f"{100 * statistics.mean(DANCE) + more:.2f} ± {100 * statistics.stdev(DANCE):.2f}"
+            for more in (-2, -3, 6.25, -5)
+        ),
         "5.00 ± 0.00",
         f"{100 * statistics.mean(DANCE):.2f} ± {100 * statistics.stdev(DANCE):.2f}",
         "1.0 ± 0.0",
@@ -52,11 +57,70 @@ def test_scores_are_means_deviations_and_paired_differences(compared: Compared) 
     assert rows["FedAvg"][3] == "–"
 
 
+def test_another_metric_comes_first(compared: Compared) -> None:
+    comparison = replace(compared({"FedAvg": FEDAVG, "DANCE": DANCE}), metric="auprc")
+    rows = table(markdown(comparison), "cora")
+    spreads = [f"± {100 * statistics.stdev(values):.2f}" for values in (FEDAVG, DANCE)]
+    assert rows["row"] == [
+        *("seeds", "validation", "test", "difference", "accuracy", "macro-F1", "balanced accuracy", "AUROC"),
+        *("calibration error", "plateau", "rounds to it"),
+    ]
+    # Validation AUPRC is 4 points below test accuracy, test AUPRC 5.
+    assert rows["FedAvg"][1:3] == [f"77.00 {spreads[0]}", f"76.00 {spreads[0]}"]
+    assert rows["DANCE"][3].startswith("+2.67 [")
+    assert rows["DANCE"][4] == f"{100 * statistics.mean(DANCE):.2f} {spreads[1]}"
+    found = records(scores_csv(comparison))[0]
+    assert (found["metric"], found["val"], found["test"], found["accuracy"]) == (
+        "auprc",
+        "0.76",
+        "0.75",
+        "0.8",
+    )
+    own = next(line for line in records(summary_csv(comparison)) if line["row"] == "DANCE")
+    assert own["metric"] == "auprc"
+    assert float(own["test_mean"]) == float(own["auprc_mean"]) == pytest.approx(statistics.mean(DANCE) - 0.05)
+
+
+def test_classes_have_a_line_for_each_run(compared: Compared) -> None:
+    comparison = compared({"FedAvg": [0.8, None]})
+    found = comparison.results["FedAvg", "cora", 0]
+    assert found.summary is not None
+    classes = [
+        {
+            "class": "well",
+            "nodes": 9,
+            "precision": 0.9,
+            "recall": 1.0,
+            "f1": 0.95,
+            "auroc": 0.5,
+            "auprc": 0.9,
+        },
+        {
+            "class": "=ill",
+            "nodes": 1,
+            "precision": None,
+            "recall": 0.0,
+            "f1": 0.0,
+            "auroc": 0.5,
+            "auprc": 0.1,
+        },
+    ]
+    held = replace(found, summary=replace(found.summary, test_classes=classes))
+    lines = records(
+        classes_csv(replace(comparison, results={**comparison.results, ("FedAvg", "cora", 0): held}))
+    )
+    assert [(line["seed"], line["class"], line["nodes"]) for line in lines] == [
+        ("0", "well", "9"),
+        ("0", "'=ill", "1"),
+    ]
+    assert [(line["precision"], line["recall"]) for line in lines] == [("0.9", "1.0"), ("", "0.0")]
+
+
 def test_missing_runs_are_seen(compared: Compared) -> None:
     rows = table(
         markdown(compared({"FedAvg": FEDAVG, "DANCE": [0.83, None, 0.85], "lost": [None] * 3})), "cora"
     )
-    assert rows["lost"] == ["0 of 3", *["–"] * 7]
+    assert rows["lost"] == ["0 of 3", *["–"] * 10]
     assert rows["DANCE"][0] == "2 of 3"
     assert rows["DANCE"][3] == "+3.50"
     assert [record["val"] for record in records(scores_csv(compared({"FedAvg": [None, 0.5]})))] == [
@@ -67,14 +131,16 @@ def test_missing_runs_are_seen(compared: Compared) -> None:
 
 def test_one_seed_has_neither_deviation_nor_interval(compared: Compared) -> None:
     rows = table(markdown(compared({"FedAvg": [0.8], "DANCE": [0.9]}, length=20)), "cora")
-    assert rows["DANCE"] == ["1", "91.00", "90.00", "+10.00", "88.00", "5.00", "90.00", "1.0"]
+    assert rows["DANCE"] == [
+        *("1", "91.00", "90.00", "+10.00", "88.00", "87.00", "96.25", "85.00", "5.00", "90.00", "1.0")
+    ]
 
 
 def test_equal_differences_and_short_runs_are_not_read_as_certain(compared: Compared) -> None:
     comparison = compared({"FedAvg": [0.5, 0.6, 0.7], "DANCE": [0.4, 0.5, 0.6]}, length=19)
     text = markdown(comparison)
     assert table(text, "cora")["DANCE"][3] == "−10.00"
-    assert table(text, "cora")["DANCE"][6:] == ["–", "–"]
+    assert table(text, "cora")["DANCE"][9:] == ["–", "–"]
     assert table(costs_markdown(comparison), "cora")["DANCE"][3] == "–"
     assert "An interval needs at least three seeds" in text
 
@@ -106,9 +172,14 @@ def test_csv_holds_every_run_exactly(compared: Compared) -> None:
         "data": "cora",
         "seed": "0",
         "best_round": "3",
+        "metric": "accuracy",
         "val": "0.81",
         "test": "0.8",
+        "accuracy": "0.8",
         "macro_f1": "0.78",
+        "balanced_accuracy": "0.77",
+        "auroc": "0.8625",
+        "auprc": "0.75",
         "ece": "0.05",
         "run": "runs/FedAvg/cora/seed-0",
     }

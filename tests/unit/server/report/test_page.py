@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from fedtag.common.config import RunConfig
 from fedtag.common.errors import RunError
 from fedtag.server.pages.wording import duration, percent, size, spans
+from fedtag.server.report.account import Reference, account
 from fedtag.server.report.page import named, write_report
 from fedtag.server.report.phases import distinguishable
+from fedtag.server.report.run_view import view_run
+from fedtag.server.tracking.row_objects import row_to_object
 from fedtag.server.tracking.rows import ClientRow
 from fedtag.server.tracking.run_directory import RunDirectory
+from tests.unit.server.report.conftest import CLIENTS
 
 Make = Callable[..., RunDirectory]
 VOID = {"meta", "line", "path", "use", "rect", "stop", "br", "input", "img"}
@@ -30,6 +40,7 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.words: list[str] = []
+        self.scripts: list[str] = []
         self.feed(text)
         self.close()
         assert self.open == []
@@ -47,8 +58,16 @@ class Page(HTMLParser):
             assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if not self.open or self.open[-1] != "style":
+        if not self.open or self.open[-1] not in ("style", "script"):
             self.words.append(data)
+        elif self.open[-1] == "script":
+            self.scripts.append(data)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the page's charts are drawn from."""
+        found: dict[str, Any] = json.loads(self.scripts[0])
+        return found
 
     @property
     def text(self) -> str:
@@ -114,15 +133,23 @@ def test_several_runs_start_with_a_comparison(make_run: Make, tmp_path: Path) ->
     assert page.text.count("in progress") == 2
 
 
-def test_page_loads_nothing(make_run: Make, tmp_path: Path) -> None:
+def test_page_loads_nothing_and_runs_what_it_carries_alone(make_run: Make, tmp_path: Path) -> None:
     text, page = rendered([make_run("a"), make_run("b")], tmp_path / "report.html")
-    assert "://" not in text
     assert "@import" not in text
     assert not re.search(r"url\((?!#)", text)
     for tag, attributes in page.elements:
-        assert tag not in {"script", "link", "img", "iframe", "object", "embed", "base"}
+        assert tag not in {"link", "img", "iframe", "object", "embed", "base"}
         assert not LOADING & set(attributes)
+        assert not [name for name in attributes if name.startswith("on")]
         assert (attributes.get("href") or "#").startswith("#")
+    (policy,) = [a["content"] or "" for _, a in page.elements if a.get("http-equiv")]
+    allowed = set(re.findall(r"'sha256-([^']+)'", policy))
+    ran = {base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in page.scripts[1:]}
+    assert ran == allowed
+    assert len(ran) == 4
+    assert "default-src 'none'" in policy
+    assert "unsafe-inline" not in policy.split("script-src")[1]
+    assert "uPlot (v1.6.32)" in page.scripts[1]
 
 
 def test_ids_are_unique_and_references_resolve(make_run: Make, tmp_path: Path) -> None:
@@ -138,14 +165,119 @@ def test_ids_are_unique_and_references_resolve(make_run: Make, tmp_path: Path) -
 def test_page_can_be_read_without_seeing_it(make_run: Make, tmp_path: Path) -> None:
     text, page = rendered([make_run()], tmp_path / "report.html")
     images = [attributes for _, attributes in page.elements if attributes.get("role") == "img"]
-    assert len(images) == 6
+    charts = page.data["charts"]
+    assert len(images) == sum(len(one["panels"]) for one in charts)
     assert all(len(image["aria-label"] or "") > 40 for image in images)
     assert all("scope" in attributes for tag, attributes in page.elements if tag == "th")
-    assert text.count("<figcaption>") == 6
+    assert text.count("<figcaption>") == len(charts) == 7
     assert '<html lang="en">' in text
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
-    assert not re.search(r"#0102\d\w", text)
+
+
+def test_charts_hold_what_the_run_recorded(make_run: Make, tmp_path: Path) -> None:
+    run = make_run(failing="lost")
+    _, page = rendered([run], tmp_path / "report.html")
+    charts = {one["title"]: one for one in page.data["charts"]}
+    rounds = pd.DataFrame([row_to_object(row) for row in run.read_rounds()])
+    panel = charts["Accuracy"]["panels"][0]
+    for series, column in zip(panel["series"], ("test_accuracy", "val_accuracy"), strict=True):
+        assert panel["places"][series["x"]] == rounds["round"].tolist()
+        assert series["y"] == pytest.approx(rounds[column].tolist(), rel=1e-4)
+    up, down = charts["Traffic, cumulative"]["panels"][0]["series"]
+    assert up["y"] == pytest.approx((rounds["bytes_up"].cumsum() / 1e6).tolist(), rel=1e-4)
+    assert down["y"] == pytest.approx((rounds["bytes_down"].cumsum() / 1e6).tolist(), rel=1e-4)
+    phases = charts["Seconds per round, by phase"]["panels"][0]["series"]
+    assert np.array([one["y"] for one in phases]).sum(0) == pytest.approx(
+        rounds["seconds"].to_numpy(), rel=1e-3
+    )
+    assert phases[-1]["high"] == pytest.approx(rounds["seconds"].tolist(), rel=1e-3)
+    record = page.data["runs"][0]
+    clients = pd.DataFrame([row_to_object(row) for row in run.read_clients()])
+    table = clients.pivot(index="client", columns="round", values="test_accuracy")
+    assert record["clients"] == sorted(CLIENTS) == table.index.tolist()
+    assert record["rounds"] == table.columns.tolist()
+    found = np.array(record["columns"]["test_accuracy"]["values"], float)
+    assert np.allclose(found, table.to_numpy(float), rtol=1e-4, equal_nan=True)
+    failed = clients.pivot(index="client", columns="round", values="failed").notna()
+    assert (np.array(record["states"]) == 0).tolist() == failed.to_numpy().tolist()
+    assert failed.to_numpy().any()
+
+
+def test_ten_lines_say_what_happened(make_run: Make, tmp_path: Path) -> None:
+    run = make_run(failing="lost", privacy={"epsilon": 2.0, "delta": 1e-5, "rounds": 30})
+    view = view_run(run.path, "run")
+    references = [Reference("isolated", 0.5, 30), Reference("unscored", None, 30)]
+    lines = {line.about: line.said for line in account(view, references)}
+    summary, first = run.read_summary(), run.read_rounds()[0]
+    assert summary is not None
+    assert len(lines) == 10
+    assert "30 rounds with 5 clients on cora, seed 7" in lines["Who"]
+    rows = [row for row in run.read_clients() if row.round == summary.best_round]
+    assert f"{sum(row.train_nodes or 0 for row in rows):,} training nodes" in lines["On how much"]
+    assert f"Round {summary.best_round} was chosen by accuracy on validation nodes" in lines["Round"]
+    assert percent(summary.test_accuracy) in lines["Score"]
+    assert percent(first.val_accuracy) in lines["Course"]
+    points = 100 * ((summary.test_accuracy or 0) - 0.5)
+    assert f"isolated 50.00% (this run {points:.2f} points above)" in lines["Beside others"]
+    assert "unscored" not in lines["Beside others"]
+    assert lines["What was lost"] == "4 of 150 answers did not come or were refused."
+    assert lines["Who was left out"] == "charité (4×) for failures."
+    assert "ε = 2" in lines["Privacy"]
+    assert size(summary.bytes_up) in lines["What it took"]
+    write_report([run.path], tmp_path / "report.html", {run.path: references})
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert all(line in page.text for line in lines.values())
+    assert "Beside references" in page.text
+    assert page.text.index(lines["What it took"]) < page.text.index("Last round's test")
+
+
+def test_ten_lines_of_a_quiet_and_of_a_fresh_run(make_run: Make, tmp_path: Path) -> None:
+    lines = {line.about: line.said for line in account(view_run(make_run().path, "run"))}
+    assert lines["What was lost"] == "Nothing: every client that was asked answered."
+    assert lines["Who was left out"] == "Nobody."
+    fresh = RunDirectory(tmp_path / "new")
+    fresh.write_config({"method": "fedavg"})
+    lines = {line.about: line.said for line in account(view_run(fresh.path, "new"))}
+    assert lines["Round"] == "No round has been recorded yet."
+    assert not re.search(r"\bNone\b|nan", " ".join(lines.values()))
+
+
+def test_settings_that_are_defaults_are_folded(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    run.write_config(
+        RunConfig.from_flat({"method": "fedavg", "rounds": 7, "train.momentum": 0.5}).to_nested()
+    )
+    view = view_run(run.path, "run")
+    assert dict(view.changed) == {"rounds": "7", "train.momentum": "0.5"}
+    text, _ = rendered([run], tmp_path / "report.html")
+    shown, folded = text.split("<h3>Configuration</h3>")[1].split("<details>")[:2]
+    assert "train.momentum" in shown
+    assert "train.momentum" not in folded
+    assert "train.weight-decay" in folded
+
+
+def test_a_long_run_of_many_clients_stays_small_and_says_what_it_leaves_out(
+    make_run: Make, tmp_path: Path
+) -> None:
+    clients = tuple(f"institution-of-some-length-{number:04d}" for number in range(1000))
+    run = make_run(rounds=1, clients=clients, finish=False)
+    repeat(run.path / "metrics.jsonl", 1000)
+    repeat(run.path / "clients.jsonl", 20)
+    text, page = rendered([run], tmp_path / "report.html")
+    assert len(text.encode()) < 1_500_000
+    assert "400 of 1000 clients, those with the lowest test accuracy; all are in clients.jsonl." in page.text
+    record = page.data["runs"][0]
+    assert f"{len(record['rounds'])} of 20 rounds can be picked here" in page.text
+    assert {1, 20} <= set(record["rounds"])
+    assert [one for one in page.data["charts"] if "thinned" in one]
+
+
+def repeat(path: Path, rounds: int) -> None:
+    """The lines of the first round as those of so many."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = (json.dumps(row | {"round": number}) for number in range(1, rounds + 1) for row in rows)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def test_hostile_names_stay_text(make_run: Make, tmp_path: Path) -> None:
@@ -159,8 +291,10 @@ def test_hostile_names_stay_text(make_run: Make, tmp_path: Path) -> None:
     )
     run = make_run("<b>$y_1$&", clients=clients, failing="</td><script>$z$ \ud800")
     text, page = rendered([run, make_run("_hidden")], tmp_path / "report.html")
-    assert "<script" not in text
-    assert "<img" not in text
+    assert text.count("<script") == 5
+    assert [tag for tag, _ in page.elements].count("script") == 5
+    assert "<img" not in text.replace("\\u003cimg", "")
+    assert "<script>alert(1)</script>" in page.data["runs"][0]["clients"]
     assert "\x00" not in text
     assert "\u202e" not in text
     for name in (*clients[:5], "<b>$y_1$&", "_hidden", "</td><script>$z$"):
@@ -183,7 +317,7 @@ def test_the_same_runs_make_the_same_bytes(make_run: Make, tmp_path: Path) -> No
         {"tested": False},
         {"scored": False, "failing": "died"},
         {"rounds": 130, "clients": ("a",)},
-        {"rounds": 3, "clients": ()},
+        {"rounds": 3, "clients": (), "finish": False},
     ],
 )
 def test_unusual_runs(make_run: Make, tmp_path: Path, options: dict[str, object]) -> None:

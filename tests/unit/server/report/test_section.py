@@ -11,7 +11,7 @@ from markupsafe import Markup
 from fedtag.common.methods.spec import METHODS
 from fedtag.common.parts.spec import PARTS
 from fedtag.common.settings.registry import resolved
-from fedtag.server.pages.section import Recorded, Section, Table
+from fedtag.server.pages.section import Recorded, ReportSection, Table
 from fedtag.server.report.made_of import made_of
 from fedtag.server.report.page import render_report, write_report
 from fedtag.server.report.run_view import view_run
@@ -21,12 +21,12 @@ from fedtag.server.tracking.run_directory import RunDirectory
 METHOD = "of-this-test"
 
 
-def sections(recorded: Recorded) -> Sequence[Section]:
+def sections(recorded: Recorded) -> Sequence[ReportSection]:
     """What the report of the method below shows."""
     table = Table(("Client", "Kind"), ("Nodes",), (("<b>a</b>", "first", "1,000"),), "All of them.")
-    folded = Section("a", drawing=Markup("<svg></svg>"), folded=True, warning="beware")
-    inner = (folded, Section("Plain", ("Below.",)))
-    return [Section("Own", (f"{len(recorded.clients)} rows",), tables=(table,), inner=inner)]
+    folded = ReportSection("a", drawing=Markup("<svg></svg>"), folded=True, warning="beware")
+    inner = (folded, ReportSection("Plain", ("Below.",)))
+    return [ReportSection("Own", (f"{len(recorded.clients)} rows",), tables=(table,), inner=inner)]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def own_method(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_section_shows_all_that_it_holds(make_run: Callable[..., RunDirectory], own_method: str) -> None:
     run = make_run(method=own_method, rounds=2, clients=("a", "b"))
-    page = render_report([view_run(run.path, "run", "own0")])
+    page = render_report([view_run(run.path, "run")])
     assert "<h3>Own</h3>" in page
     assert "<p>4 rows</p>" in page
     assert "<caption>All of them.</caption>" in page
@@ -78,7 +78,7 @@ def test_nothing_is_said_of_a_run_that_recorded_nothing(
     report: str, make_run: Callable[..., RunDirectory]
 ) -> None:
     run = make_run(rounds=0, finish=False)
-    assert resolved(report)(Recorded(run, [], [], "own0")) == []
+    assert resolved(report)(Recorded(run, [], [])) == []
 
 
 def test_letters_and_condensed_graphs_are_shown_whatever_the_method(
@@ -88,7 +88,7 @@ def test_letters_and_condensed_graphs_are_shown_whatever_the_method(
     run.append_disclosures([Disclosure(1, "north", "south", "portrait", 2000, "a mean", "none", count=3)])
     told = {"nodes": 50, "core": 5, "copied": 0.5, "close": None}
     run.append_clients([ClientRow(2, "north", 50, 10, None, None, None, {}, condensation=told)])
-    page = render_report([view_run(run.path, "run", "own0")])
+    page = render_report([view_run(run.path, "run")])
     assert "<h3>Condensed graphs</h3>" in page
     assert (
         '<bdi>north</bdi></th><td class="number">50</td><td class="number">5</td><td class="number">50.00%</td>'
