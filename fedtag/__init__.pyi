@@ -6,6 +6,8 @@ from .graph.graph import Graph as Graph
 from .runs.interface import open_run as open_run
 from .runs.interface import predict as predict
 from .runs.interface import simulate as simulate
+from .runs.listing import diff_runs as diff_runs
+from .runs.listing import list_runs as list_runs
 from .runs.listing import methods as methods
 from .runs.listing import register as register
 from .runs.listing import settings as settings

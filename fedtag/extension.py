@@ -1,4 +1,4 @@
-"""What a method, part, condenser or backbone of one's own is made of.
+"""What a method, part, condenser, backbone or tracker of one's own is made of.
 
 Names are resolved when they are first used: a module that holds specifications alone imports no PyTorch.
 """

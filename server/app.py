@@ -20,12 +20,13 @@ def main(grid: Grid, context: Context) -> None:
     """Run the configured method over the nodes of the grid."""
     from fedtag.common.config import RunConfig
     from fedtag.common.config.places import check_travels
+    from fedtag.common.homes import home_folder
     from fedtag.common.logs import Event, fields, start_log
     from fedtag.common.wire.protocol import app_settings, installed_release
+    from fedtag.server.run.extension import opened
     from fedtag.server.run.rounds import Rounds, planned
     from fedtag.server.state.progress import LineProgress
     from fedtag.server.tracking.meters import exposed_meters
-    from fedtag.server.tracking.run_directory import RunDirectory
     from fedtag.server.tracking.run_log import coordinator_log
 
     start_log(TEXT_FORMAT)
@@ -33,10 +34,10 @@ def main(grid: Grid, context: Context) -> None:
     config = RunConfig.from_flat(settings)
     check_travels(config.to_flat())
     planned(config)
-    home = Path(os.environ.get("FEDTAG_HOME") or Path.home() / ".fedtag")
+    home = home_folder()
     name = config.out or f"{config.method}-{context.run_id}"
     path = Path(os.environ.get("FEDTAG_RUN") or home / "runs" / name)
-    LOGGER.info("results go to %s", path)
+    LOGGER.info("Flower calls the run %s; results go to %s", context.run_id, path)
     progress = LineProgress()
     if release != installed_release():
         progress.note(
@@ -44,5 +45,5 @@ def main(grid: Grid, context: Context) -> None:
             fields(Event.OTHER_RELEASE, release=release),
         )
     with exposed_meters(progress.note) as meters:
-        directory = RunDirectory(path, resume=config.resume)
+        directory = opened(path, config, home / "runs")
         Rounds(grid, config, directory, progress, meters, log=coordinator_log(home)).run()

@@ -49,10 +49,10 @@ class Recorded:
             size, digest = all_bytes(self.instruction.content), message_digest(self.instruction)
             self.log.append("instructed", **self.place, bytes=size, digest=digest)
 
-    def began(self, settings: str, data: str) -> None:
-        """A run is new here: digests of its settings and of the site's data."""
-        release = installed_release()
-        self.log.append("started", what="run", release=release, run=self.run, settings=settings, data=data)
+    def began(self, settings: str, data: str, parent: str) -> None:
+        """A run is new here: digests of its settings and of the site's data; the run that it extends, if it does."""
+        release, facts = installed_release(), {"settings": settings, "data": data, "parent": parent or None}
+        self.log.append("started", what="run", release=release, run=self.run, **facts)
 
     def refused(self, error: Exception) -> None:
         """It was not carried out, or waits for a person; the error's text stays out."""

@@ -30,7 +30,7 @@ def reason(error: Exception) -> str:
 
 
 def signed(text: str, node: Mapping[str, object]) -> str:
-    """The same under the name of the site, which the server may not know yet; as it is in a simulation."""
+    """The same under the name of the site, which the server may not know yet; as it is where none is known."""
     # Longest first: a folder may lie in another one; one with blanks in its name is no PATH.
     places = sorted(
         (one for one in node.values() if isinstance(one, str) and Path(one).is_absolute()), key=len

@@ -9,20 +9,22 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from fedtag.client.data.federation import check_training, named_site, read_sources, whole_words
 from fedtag.client.data.fractions import parse_split
 from fedtag.client.data.partition import partition
 from fedtag.client.data.sites import check_agreement, pooled, prepare_sites
-from fedtag.client.data.sources import load_source
 from fedtag.client.data.splitting import resplit
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data
-from fedtag.client.site.site import Site, check_name
+from fedtag.client.site.site import Site
 from fedtag.client.text.weights import BUNDLED
 from fedtag.common.config import RunConfig
 from fedtag.common.config.places import SEPARATOR
 from fedtag.common.errors import ConfigError, DataError
+from fedtag.common.homes import cache_folder, home_folder
+from fedtag.common.logs import LOGGER
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.private_file import replace_private
 from fedtag.common.secure.roster import roster_entry
@@ -33,11 +35,6 @@ COMPLETE = ".complete"
 ROSTER = "roster.toml"
 MODEL_FOLDERS = ".models"
 POOLED_NAME = "all"
-
-
-def cache_folder() -> Path:
-    """Where simulated sites keep encoded texts: FEDTAG_CACHE, or ~/.cache/fedtag."""
-    return Path(os.environ.get("FEDTAG_CACHE") or Path.home() / ".cache" / "fedtag")
 
 
 def simulate_sites(
@@ -102,8 +99,7 @@ def simulated_site(node: Mapping[str, object], config: RunConfig) -> Site:
     if run := os.environ.get(RUN_VARIABLE):
         destination = Path(run) / "sites"
     elif not config.data.sites and not config.out:
-        home = Path(os.environ.get("FEDTAG_HOME") or Path.home() / ".fedtag")
-        destination = home / "sites" / config.digest()[:16]
+        destination = home_folder() / "sites" / config.digest()[:16]
     else:
         destination = Path(config.data.sites or Path(config.out) / "sites")
     sites = simulate_sites(config, destination)
@@ -148,20 +144,24 @@ def _with_roster(sites: tuple[Site, ...], destination: Path) -> tuple[Site, ...]
 def _write(config: RunConfig, destination: Path, graphs: Sequence[TextGraph]) -> tuple[Path, ...]:
     sources = [source.strip() for source in config.data.source.split(SEPARATOR) if source.strip()]
     if not sources:
-        raise ConfigError("data.source is empty: name a folder, a .npz graph, a public set, or pydocs")
-    graphs = graphs or [load_source(source) for source in sources]
+        raise ConfigError("data.source is empty: name a folder, a .npz graph, a public set, or pydocs-brief")
     fractions = parse_split(config.data.split)
-    if len(graphs) > 1 and config.clients > 1:
-        if config.clients != len(graphs):
-            raise ConfigError(f"{len(graphs)} folders are {len(graphs)} clients: set clients to that number")
-        check_agreement(graphs)
-        for graph in graphs:
-            check_name(graph.name)
-        split = [resplit(graph, fractions, config.seed) if fractions else graph for graph in graphs]
-        return tuple(write_folder(graph, destination / graph.name) for graph in split)
-    graph = pooled(graphs) if len(graphs) > 1 else graphs[0]
+    count = max(len(sources), len(graphs))
+    several = count > 1 and config.clients > 1
+    if several and config.clients != count:
+        raise ConfigError(f"{count} folders are {count} clients: set clients to that number")
+    graphs = graphs or [one.graph for one in read_sources(sources, to_split=fractions is not None)]
+    if len(graphs) > 1 and not several:
+        graphs = [pooled(graphs)]
     if fractions:
-        graph = resplit(graph, fractions, config.seed)
+        graphs = [resplit(graph, fractions, config.seed) for graph in graphs]
+    check_training(sources, graphs)
+    LOGGER.info("%s: %s", ", ".join(Path(source).name for source in sources), whole_words(graphs))
+    if several:
+        named = [named_site(graph) for graph in graphs]
+        check_agreement(named)
+        return tuple(write_folder(graph, destination / graph.name) for graph in named)
+    (graph,) = graphs
     if config.clients == 1:
         return (write_folder(replace(graph, name=POOLED_NAME), destination / POOLED_NAME),)
     rows = partition(

@@ -11,16 +11,18 @@ from fedtag.client.context.messages import Messages
 from fedtag.client.context.progress import Report
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
+from fedtag.client.data.splitting import drawn_note
 from fedtag.client.data.text_graph import TRAIN
 from fedtag.client.methods.side import ClientSide
 from fedtag.client.policy.gate import Gate
 from fedtag.client.run.agreement import check_agreement, fix_settings
 from fedtag.client.run.commitment import committed_counts
 from fedtag.client.run.guard import Guard
+from fedtag.client.run.inheritance import inherit
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import site_data
 from fedtag.client.run.recorded import Recorded
-from fedtag.client.run.snapshot import begin, check_unchanged
+from fedtag.client.run.snapshot import begin, check_unchanged, keep_features
 from fedtag.client.site.audit import site_log
 from fedtag.client.site.register import Register
 from fedtag.client.site.retention import sweep
@@ -30,10 +32,12 @@ from fedtag.client.site.use import in_use
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.config.ingredients import packages
+from fedtag.common.logs import LOGGER
 from fedtag.common.parts.spec import declared_records
 from fedtag.common.secure.names import COMMITTED, INTRODUCE, UNOPENED
 from fedtag.common.secure.phases import PROTOCOL
 from fedtag.common.wire.records import Content, Instruction, Reply
+from fedtag.common.wording.split import DRAWN, GIVEN
 
 
 class SiteRun:
@@ -109,6 +113,7 @@ class SiteRun:
         check_agreement(instruction, self.config)
         self._clock.restart()
         self._gate.admit(instruction)
+        inherit(self.site, instruction, self.config)
         fix_settings(self.site, instruction, self.config)
         begin(self.site, instruction.run, lambda: self.data.text_graph, partial(self._noted, record))
         check_unchanged(self.site, instruction.run)
@@ -135,15 +140,22 @@ class SiteRun:
             run, graph = record.instruction.run, self.data.text_graph
             Register(self.site).enter(run, data, graph.node_ids, graph.split == TRAIN)
             sweep(self.site, self._gate.retention, running=run)
-        record.began(self.config.digest(), data)
+        record.began(self.config.digest(), data, self.config.parent.run)
 
     def introduction(self, run: str) -> dict[str, Any]:
-        """What all clients must agree upon, and what was encoded, which tells about how many nodes there are."""
+        """What all clients must agree upon, whether the split was drawn, and what was encoded.
+
+        The last tells about how many nodes there are.
+        """
+        drawn = self.data.text_graph.split_drawn
+        if drawn and self.site.seed is None:
+            LOGGER.info("%s: %s", self.site.name, drawn_note())
         common = {
             "classes": list(self.data.text_graph.classes),
             "dimension": self.data.graph.x.shape[1],
             "features": self.data.features_from,
             "packages": packages(self.config),
+            "split": DRAWN if drawn else GIVEN,
         }
         if self.config.privacy.hide_statistics:
             return {**common, COMMITTED: committed_counts(self.site, run, self.data.sizes)}
@@ -158,6 +170,7 @@ class SiteRun:
             self.site, self.config, memory, instruction, post, self._clock, self._progress
         )
         method = self._method
+        keep_features(self.site, instruction.run, self.data.features_from)
         with limited_threads(self.data.graph.x.numel()):
             content = post.added(method.respond(self.data, context))
             content = self._guard.let_out(content, instruction, lambda name: method.may_lack(name, context))

@@ -14,6 +14,8 @@ from fedtag.common.errors import ProtocolError
 
 DATA = "data"
 """Under which a site keeps what its data were when a run came."""
+FEATURES = "features"
+"""Under which it keeps what their features are made by."""
 
 
 def begin(site: Site, run: str, read: Callable[[], object], note: Callable[[str], None]) -> None:
@@ -39,6 +41,23 @@ def begin(site: Site, run: str, read: Callable[[], object], note: Callable[[str]
         raise ProtocolError(f"the data of {site.name} were written while they were read: start a new run")
     note(digest)
     store.keep(DATA, Remembered({}, {"stamp": stamp, "digest": digest}))
+
+
+def keep_features(site: Site, run: str, features: str) -> None:
+    """Keep what the features of a run are made by, and refuse others afterwards.
+
+    Raises:
+        ProtocolError: naming both.
+    """
+    store = StateStore(site.state, run)
+    kept = store.find(FEATURES)
+    if kept is None:
+        store.keep(FEATURES, Remembered({}, {"features": features}))
+    elif kept.values["features"] != features:
+        raise ProtocolError(
+            f"the features of {site.name} come from {features}, and in this run before from "
+            f"{kept.values['features']}: restore the files of that encoder, or start a new run"
+        )
 
 
 def check_unchanged(site: Site, run: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from fedtag.common.parts.spec import PARTS
 from fedtag.common.settings.registry import Spec
 from fedtag.common.settings.run_settings import RunSettings
 from fedtag.common.settings.sections import Section
+from fedtag.common.wording.suggestion import did_you_mean
 
 Scalar = bool | int | float | str
 
@@ -86,7 +86,7 @@ def parse_setting(assignment: str) -> tuple[str, Any]:
     """
     key, separator, text = assignment.partition("=")
     if not separator:
-        raise ConfigError(f"--set {assignment}: write key=value, for example train.epochs=5")
+        raise ConfigError(f"{assignment}: write key=value, for example train.epochs=5")
     key = key.strip()
     known = default_settings()
     if key not in known:
@@ -126,6 +126,4 @@ def unknown_key(key: str, known: Mapping[str, Any]) -> str:
                 return f"setting '{key}' is now {spec.renamed[table]}.{name}: write that."
         if table in registry and table in registry.troubles:
             return f"setting '{key}': {registry.troubles[table]}."
-    close = difflib.get_close_matches(key, known, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else "see `fedtag settings` for all keys."
-    return f"unknown setting '{key}': {hint}"
+    return f"unknown setting '{key}': {did_you_mean(key, known, 'see `fedtag settings` for all keys.')}"

@@ -30,16 +30,29 @@ def excluded_combinations(settings: RunSettings) -> tuple[str, ...]:
 
 
 def _started(settings: RunSettings) -> tuple[str, ...]:
-    """What does not go with training on from a released model."""
-    if not settings.parent:
+    """What does not go with training on from a released model, or with extending a run."""
+    parent = settings.parent
+    if parent.run:
+        if not 0 < parent.rounds < settings.rounds:
+            return (
+                f"rounds = {settings.rounds}: the run to extend has done {parent.rounds} rounds, ask for more of them",
+            )
+        if settings.privacy.secure_aggregation and settings.aggregation.rule in GROUP_RULES:
+            sentence = (
+                f"aggregation.rule = {settings.aggregation.rule}: groups would be drawn anew in a run that extends "
+                "another, and sums over both tell single updates: begin anew, or train on from its released model"
+            )
+            return (sentence,)
+        return ()
+    if not parent.model:
         return ()
     tables = {name: table.model_dump(by_alias=True) for name, table in settings.tables.items()}
     flat = flatten({**settings.model_dump(by_alias=True), **tables})
     if settings.privacy.dp.mode == "off" and not METHODS.get(settings.method).noises(flat):
         return ()
     sentence = (
-        "parent: the guarantee of a run that adds noise would leave out what the released model tells from which it "
-        "trains on: begin anew, without --from, or do without noise"
+        "parent.model: the guarantee of a run that adds noise would leave out what the released model tells from which "
+        "it trains on: begin anew, without that model, or do without noise"
     )
     return (sentence,)
 

@@ -35,8 +35,11 @@ from fedtag.common.settings.registry import Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
 from fedtag.common.settings.sections import Section
 
-PLACES = ("out", "resume", "device", "data.sites")
-"""Settings that say where a run is written and computed, not what comes of it."""
+PLACES = ("out", "resume", "device", "data.sites", "tracking.trackers")
+"""Settings that say where a run is written, followed and computed, not what comes of it."""
+
+PARENT = ("parent.model", "parent.run", "parent.rounds")
+"""Settings that say from which run a run goes on."""
 
 
 class RunConfig(RunSettings):
@@ -110,7 +113,7 @@ class RunConfig(RunSettings):
         Raises:
             ConfigError: naming every wrong value and every unknown key at once.
         """
-        values, problems = gathered(flat)
+        values, problems = gathered(flatten(flat))
         try:
             if not problems:
                 return cls.model_validate(values)

@@ -7,6 +7,7 @@ used.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import re
 from collections.abc import Iterator, Mapping
@@ -186,10 +187,11 @@ class Registry(Generic[S]):
     def _load(self, name: str) -> S:
         entries = self._entries.get(name, ())
         if not entries:
-            known = ", ".join(self.names)
+            known, near = ", ".join(self.names), difflib.get_close_matches(name, self.names, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
             raise ConfigError(
-                f"{self.key} = '{name}': no {self.what} is called so; use one of {known}, or install the package that "
-                "brings it"
+                f"{self.key} = '{name}': no {self.what} is called so{hint}; use one of {known}, or install the package "
+                "that brings it"
             )
         packages = [_origin(entry).package for entry in entries]
         if len(entries) > 1:

@@ -18,9 +18,11 @@ from fedtag.common.settings.sections import (
     EvaluationConfig,
     ExchangeConfig,
     ModelConfig,
+    ParentConfig,
     Section,
     SummariesConfig,
     TextConfig,
+    TrackingConfig,
     TrainConfig,
 )
 
@@ -35,9 +37,6 @@ class RunSettings(Section):
         "", description="name under which method, parts and settings were chosen; set by method"
     )
     parts: str = Field("", description="what stands around the method: names, with commas between them")
-    parent: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = Field(
-        "", description="fingerprint of the released model that training goes on from; set by --from"
-    )
     rounds: Count = Field(100, description="rounds of training")
     clients: Count = Field(5, description="simulated clients, or clients to wait for")
     ratio: Annotated[float, Field(gt=0, le=1)] = Field(0.08, description="condensed nodes / nodes")
@@ -45,6 +44,7 @@ class RunSettings(Section):
     out: str = Field("", description="run directory; empty: a new one under runs/ or FEDTAG_HOME")
     resume: bool = Field(False, description="go on from the checkpoint in the run directory")
     device: str = Field("auto", description="auto, cpu, cuda, cuda:0, ...; a site's own setting wins")
+    parent: ParentConfig = ParentConfig()
     data: DataConfig = DataConfig()
     text: TextConfig = TextConfig()
     model: ModelConfig = ModelConfig()
@@ -53,6 +53,7 @@ class RunSettings(Section):
     privacy: PrivacyConfig = PrivacyConfig()
     exchange: ExchangeConfig = ExchangeConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    tracking: TrackingConfig = TrackingConfig()
     condenser: CondenserConfig = CondenserConfig()
     summaries: SummariesConfig = SummariesConfig()
     tables: Mapping[str, Section] = Field({}, exclude=True, repr=False)
@@ -70,6 +71,15 @@ class RunSettings(Section):
             if type(table) is kind:
                 return table
         raise ConfigError(f"this run (method {self.method}) has no settings of {kind.__name__}")
+
+    @property
+    def own_rounds(self) -> int:
+        """Rounds that the run does itself: all but those of the run that it extends."""
+        return self.rounds - self.parent.rounds
+
+    def extends(self, done: int) -> bool:
+        """Whether a run that has done so many rounds extends another one and has done none of its own."""
+        return bool(self.parent.run) and done == self.parent.rounds
 
     @property
     def part_names(self) -> tuple[str, ...]:

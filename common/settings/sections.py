@@ -39,10 +39,25 @@ class Section(BaseModel):
         return value
 
 
+class ParentConfig(Section):
+    """The run that a run goes on from; the commands set it."""
+
+    model: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = Field(
+        "", description="fingerprint of the released model that training goes on from"
+    )
+    run: Annotated[str, Field(pattern=r"^([0-9A-Za-z][0-9A-Za-z-]{0,63})?$")] = Field(
+        "", description="identifier of the finished run that this one extends, with all that was kept of it"
+    )
+    rounds: Annotated[int, Field(ge=0)] = Field(0, description="rounds of that run, which are not done again")
+
+
 class DataConfig(Section):
     """Where simulated clients get their graphs. At an institution only its own folder counts."""
 
-    source: str = Field("pydocs", description="folder, feature graph .npz, public set by name, or pydocs")
+    source: str = Field(
+        "pydocs-brief",
+        description="folder, feature graph .npz, public set by name, pydocs-brief, or pydocs with longer texts",
+    )
     partition: str = Field("louvain", description="louvain, metis, random, dirichlet, or a partition file")
     split: str = Field("given", description="given, or fractions train,val,test such as 0.6,0.2,0.2")
     overlap: Fraction = Field(0.0, description="share of its own size that a client borrows as copies")
@@ -100,6 +115,10 @@ class TrainConfig(Section):
     )
     extra_epochs: Annotated[int, Field(ge=0, le=1000)] = Field(
         0, description="most further local epochs of a client under the threshold"
+    )
+    class_weights: Literal["none", "balanced"] = Field(
+        "none",
+        description="of labels that are learned; balanced: the weights of all classes of a client sum to the same",
     )
     inductive: bool = Field(False, description="hide test nodes and their edges during training")
 
@@ -205,8 +224,21 @@ class ExchangeConfig(Section):
 class EvaluationConfig(Section):
     """How often and how models are scored."""
 
+    metric: Literal["accuracy", "macro-f1", "balanced-accuracy", "auroc", "auprc"] = Field(
+        "accuracy",
+        description="by which metric on validation nodes the released round is chosen, and comparisons are shown",
+    )
     every: Count = Field(1, description="rounds between two evaluations")
     local: bool = Field(True, description="also score the locally trained model, in columns of its own")
+
+
+class TrackingConfig(Section):
+    """Where numbers of rounds go beside the run directory, from the coordinator's machine."""
+
+    trackers: str = Field(
+        "tensorboard",
+        description="names, with commas between them; `fedtag methods` lists all; empty: none",
+    )
 
 
 class CondenserConfig(Section):

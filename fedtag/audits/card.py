@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from fedtag.common.audit_log.facts import Answer, Answered, Exchanged, Released,
 from fedtag.common.audit_log.lines import Line
 from fedtag.common.audit_log.verification import Verified, lines_of, verify
 from fedtag.common.errors import RunError
+from fedtag.common.homes import home_folder
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.secure.roster import read_roster
 from fedtag.server.tracking.model_card import CARD, model_card
@@ -82,7 +82,7 @@ def audit_card(
 
 def home_log() -> Path:
     """Where the coordinator of this machine keeps its log."""
-    return Path(os.environ.get("FEDTAG_HOME") or Path.home() / ".fedtag") / AUDIT
+    return home_folder() / AUDIT
 
 
 def site_keys(roster: Path | None) -> Mapping[str, str] | None:

@@ -9,16 +9,21 @@ from pathlib import Path
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.text_graph import SPLIT_NAMES, TextGraph
 from fedtag.client.evidence.completeness import completeness_violations
-from fedtag.client.evidence.keeper import Budgets, budgets_of
+from fedtag.client.evidence.keeper import budgets_of
 from fedtag.client.evidence.measured import FILE, MeasuredSite, read_measured
-from fedtag.client.evidence.packs import EvidencePack, available_rounds, latest, read_packs
-from fedtag.client.evidence.page import write_page
-from fedtag.client.evidence.verification import Verification, verify
-from fedtag.client.run.simulated import cache_folder
+from fedtag.client.evidence.pack_table import PackTable
+from fedtag.client.evidence.packs import EvidencePack
+from fedtag.client.evidence.page.content import SAMPLE
+from fedtag.client.evidence.page.document import write_page
+from fedtag.client.evidence.page.views import AuditedSite
+from fedtag.client.evidence.store import available_rounds, latest, read_packs, round_file, round_of
+from fedtag.client.evidence.verification import Budgets, Verification, verify
 from fedtag.client.site.site import Site, name_of
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.homes import cache_folder
 from fedtag.runs.settings import read_settings
+from fedtag.runs.simulation import model_folders
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
 
 EVIDENCE = "evidence"
@@ -35,7 +40,7 @@ class Audited:
     name: str
     site: Site
     graph: TextGraph
-    packs: tuple[EvidencePack, ...]
+    packs: PackTable
     round: int
     budgets: Budgets
     verification: Verification
@@ -44,7 +49,14 @@ class Audited:
     def measured(self) -> MeasuredSite | None:
         """Faithfulness as it was measured at the site, if that was of the model that these packs name."""
         found = read_measured(self.site.workspace / FILE)
-        return found if found is not None and {pack.model for pack in self.packs} == {found.model} else None
+        return found if found is not None and self.packs.models == {found.model} else None
+
+
+def sites_with_evidence(path: Path) -> list[Path]:
+    """The folders of those sites of a run that hold evidence."""
+    return sorted(
+        folder.parent for folder in (path / SITES).glob(f"*/{EVIDENCE}") if available_rounds(folder)
+    )
 
 
 def audit_run(path: Path, client: str | None, round_number: int | None) -> list[Audited]:
@@ -56,9 +68,7 @@ def audit_run(path: Path, client: str | None, round_number: int | None) -> list[
     directory = RunDirectory.open(path)
     config = RunConfig.from_flat(flatten(directory.read_config()))
     budgets = budgets_of(config)
-    sites = sorted(
-        folder.parent for folder in (path / SITES).glob(f"*/{EVIDENCE}") if available_rounds(folder)
-    )
+    sites = sites_with_evidence(path)
     if not sites:
         raise RunError(
             f"{path} has no evidence in {SITES}/: only methods that select texts write it, at the end of a run"
@@ -75,7 +85,7 @@ def audit_run(path: Path, client: str | None, round_number: int | None) -> list[
         rounds = available_rounds(site / EVIDENCE)
         wanted = released if round_number is not None or released in rounds else rounds[-1]
         model = card.get("fingerprint") if wanted == card.get("round") else None
-        place = Site(site.name, site, site, cache_folder(), config.device)
+        place = Site(site.name, site, site, cache_folder(), config.device, models=model_folders(path))
         audited.append(audit_site(place, wanted, budgets, model))
     return audited
 
@@ -110,11 +120,11 @@ def audit_site(site: Site, round_number: int | None, budgets: Budgets, model: st
         if round_number not in rounds:
             there = ", ".join(map(str, rounds)) or "none"
             raise RunError(f"{evidence} has no evidence of round {round_number}; it has {there}")
-        file = evidence / f"round-{round_number:04d}.jsonl"
+        file = round_file(evidence, round_number)
     packs = read_packs(file)
     graph = read_folder(site.folder, require_training=False).graph
     verification = verify(packs, graph.node_ids, graph.texts, budgets.hops, budgets.chunks)
-    number = int(file.stem.rpartition("-")[2])
+    number = round_of(file)
     edges = [(source, target) for source, target in graph.edges.tolist()]
     whole = completeness_violations(packs, number, graph.node_ids, edges, model)
     verification = replace(verification, violations=(*whole, *verification.violations))
@@ -133,12 +143,12 @@ def audit(
     if is_run(path):
         if data is not None or settings is not None:
             raise ConfigError(
-                f"{path} is a run directory, which has its own --data and --config; leave them out"
+                f"{path} is a run directory, which has its own data= and config=; leave them out"
             )
         return audit_run(path, client, round_number)
     if client is not None:
         raise ConfigError(
-            f"--client chooses within a run directory, and {path} is none; name the site's folder"
+            f"client= chooses within a run directory, and {path} is none; name the site's folder"
         )
     budgets = budgets_of(RunConfig.from_flat(read_settings(settings))) if settings else Budgets()
     site = Site(name_of(path), data or path, path, path / CACHE)
@@ -152,9 +162,9 @@ def node_evidence(audited: Sequence[Audited], node: str) -> tuple[Audited, Evide
         RunError: no site has it.
     """
     for site in audited:
-        for pack in site.packs:
-            if str(pack.node) == node:
-                return site, pack
+        pack = site.packs.find(node)
+        if pack is not None:
+            return site, pack
     first = audited[0]
     examples = ", ".join(str(pack.node) for pack in first.packs[:3])
     raise RunError(
@@ -163,21 +173,25 @@ def node_evidence(audited: Sequence[Audited], node: str) -> tuple[Audited, Evide
     )
 
 
-def write_audit_page(site: Audited, out: Path) -> tuple[Path, ...]:
-    """The audit page of one site, and further ones where it has more nodes than fit on one."""
-    budgets, graph, measured = site.budgets, site.graph, site.measured
-    return write_page(
+def audited_site(site: Audited) -> AuditedSite:
+    """What a page shows of a site."""
+    graph, measured = site.graph, site.measured
+    return AuditedSite(
+        f"Evidence of {site.name}, round {site.round}",
         site.packs,
         graph.node_ids,
         graph.texts,
-        out,
-        f"Evidence of {site.name}, round {site.round}",
-        hop_budgets=budgets.hops,
-        chunk_budget=budgets.chunks,
-        splits=[SPLIT_NAMES[code] for code in graph.split.tolist()],
-        measured=measured,
-        edges=graph.edges,
+        site.budgets,
+        [SPLIT_NAMES[code] for code in graph.split.tolist()],
+        {} if measured is None else measured.nodes,
+        graph.edges,
     )
+
+
+def write_audit_page(site: Audited, out: Path, sample: int = SAMPLE) -> int:
+    """The audit page of one site; how many of its nodes it holds."""
+    measured = site.measured
+    return write_page(audited_site(site), out, sample, None if measured is None else measured.summary)
 
 
 def page_paths(audited: Sequence[Audited], path: Path, html: Path | None) -> list[Path]:

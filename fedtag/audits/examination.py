@@ -15,6 +15,7 @@ from fedtag.audits.evidence import (
 )
 from fedtag.audits.faithfulness import Faithfulness, measure_audited
 from fedtag.client.evidence.packs import EvidencePack
+from fedtag.client.evidence.page.content import SAMPLE
 from fedtag.runs.progress import LOGGED, Progress
 
 
@@ -27,14 +28,14 @@ class Examination:
         lacking: a sentence on the sites of a run without evidence; None if all have some, or one was asked for.
         node: the evidence of one node, and its site, if it was asked for.
         faithfulness: what was measured; None where it was not asked for, or the evidence does not verify.
-        pages: that were written.
+        pages: that were written, and how many nodes each holds.
     """
 
     sites: tuple[Audited, ...]
     lacking: str | None
     node: tuple[Audited, EvidencePack] | None
     faithfulness: Faithfulness | None = None
-    pages: tuple[Path, ...] = ()
+    pages: tuple[tuple[Path, int], ...] = ()
 
     @property
     def verified(self) -> bool:
@@ -53,6 +54,8 @@ def examine(
     targets: int = 0,
     model: Path | None = None,
     progress: Progress = LOGGED,
+    sample: int = SAMPLE,
+    page: bool = True,
 ) -> Examination:
     """Verify the evidence of a run's sites, or of one, and write its pages, unless one node alone is asked for.
 
@@ -68,6 +71,8 @@ def examine(
             the evidence does not verify.
         model: where the released model is, for that, if not in `path`.
         progress: of the measurement.
+        sample: how many nodes of each site are drawn for an auditor.
+        page: whether pages are written.
 
     Raises:
         ConfigError: options that do not go together.
@@ -79,8 +84,8 @@ def examine(
     measured = None
     if targets and found.verified:
         measured = measure_audited(sites, path, client, model, targets, progress)
-    places = page_paths(sites, path, html) if node is None or html is not None else []
+    places = page_paths(sites, path, html) if page and (node is None or html is not None) else []
     pages = [
-        page for site, place in zip(sites, places, strict=False) for page in write_audit_page(site, place)
+        (place, write_audit_page(site, place, sample)) for site, place in zip(sites, places, strict=False)
     ]
     return replace(found, faithfulness=measured, pages=tuple(pages))

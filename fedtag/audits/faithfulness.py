@@ -17,21 +17,20 @@ from fedtag.client.evidence.condensed import CORE_FOLDER
 from fedtag.client.evidence.faithfulness import CONFIDENCE, RESAMPLES, faithfulness_report, pooled
 from fedtag.client.evidence.keeper import EvidenceKeeper, Measured, keeper_of
 from fedtag.client.evidence.measured import FILE, SCHEMA, MeasuredSite, write_measured
-from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_packs
+from fedtag.client.evidence.pack_table import PackTable
+from fedtag.client.evidence.store import available_rounds, read_packs, round_file
 from fedtag.client.prediction.outcome import ReleasedModel
 from fedtag.client.run.opened_site import OpenedSite, opened_site
 from fedtag.client.site.site import Site
 from fedtag.common.errors import ConfigError, RunError
 from fedtag.common.methods.spec import METHODS
 from fedtag.common.randomness import derive_seed
+from fedtag.comparison.reports import report
 from fedtag.runs.prediction import check_fit
 from fedtag.runs.progress import Progress
-from fedtag.server.report.page import write_report
 from fedtag.server.tracking.durable_files import write_atomically
 from fedtag.server.tracking.release import Release, read_release
 from fedtag.server.tracking.run_directory import RunDirectory, is_run
-
-REPORT = "report.html"
 
 Compared = tuple[tuple[int, int, list[Change]], ...]
 
@@ -95,17 +94,17 @@ def measure_audited(
     run = path if is_run(path) else None
     if run is None and model is None:
         raise ConfigError(
-            f"--faithfulness predicts anew, and {path} holds no released model: name a run directory, or a "
-            f"folder with its model.safetensors and model.json, by --model"
+            f"faithfulness= predicts anew, and {path} holds no released model: name a run directory, or a "
+            f"folder with its model.safetensors and model.json, by model="
         )
     source = model or path
     release = read_release(RunDirectory.open_release(source))
     keeper_for(release, source)
     for site in audited:
-        if {pack.model for pack in site.packs} != {release.card.fingerprint}:
+        if site.packs.models != {release.card.fingerprint}:
             raise RunError(
                 f"the evidence of {site.name} in round {site.round} is not that of the model in {source}: "
-                f"choose its round by --round, or the run that released it by --model"
+                f"choose its round by round=, or the run that released it by model="
             )
     found = measure_sites([site.site for site in audited], release, targets, progress)
     whole = run if client is None else None
@@ -184,7 +183,7 @@ def write_measures(release: Release, found: Sequence[SiteMeasure], run: Path | N
     if run is not None:
         text = json.dumps(together, allow_nan=False, indent=1) + "\n"
         write_atomically(run / FILE, text.encode())
-        write_report([run], run / REPORT)
+        report([run])
     return together
 
 
@@ -230,8 +229,8 @@ def _changes(folder: Path, round_number: int) -> tuple[Compared, Compared]:
 
 
 def _compared(folder: Path, pairs: Sequence[tuple[int, int]]) -> Compared:
-    read: dict[int, tuple[EvidencePack, ...]] = {
-        number: read_packs(folder / f"round-{number:04d}.jsonl")
+    read: dict[int, PackTable] = {
+        number: read_packs(round_file(folder, number))
         for number in sorted({number for pair in pairs for number in pair})
     }
     return tuple((first, last, changes(read[first], read[last])) for first, last in pairs)

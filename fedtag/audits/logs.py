@@ -26,9 +26,9 @@ def known_keys(path: Path, roster: Path | None, key: str | None) -> Mapping[str,
         RunError: there is no log.
     """
     if roster is not None and key is not None:
-        raise ConfigError("--roster and --key are two ways to say whose key seals: give one of them")
+        raise ConfigError("roster= and key= are two ways to say whose key seals: give one of them")
     if key is not None:
-        from_hex(key, KEY_BYTES, "--key")
+        from_hex(key, KEY_BYTES, "key=")
         return {verify(path).owner: key}
     return site_keys(roster)
 

@@ -34,22 +34,21 @@ from fedtag.client.attacks.shadow import ShadowAttacker
 from fedtag.client.attacks.targets import Target, defended
 from fedtag.client.attacks.transcript import Transcript
 from fedtag.client.run.opened_site import opened_site
-from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, DataError, RunError
+from fedtag.common.homes import cache_folder
 from fedtag.common.randomness import derive_seed
+from fedtag.comparison.reports import REPORT, report
 from fedtag.runs.progress import LOGGED, Progress, Work
 from fedtag.runs.simulation import check_device, model_folders
-from fedtag.server.report.page import write_report
 from fedtag.server.tracking.artefact import STATES, artefact_at
 from fedtag.server.tracking.durable_files import write_atomically
 from fedtag.server.tracking.membership_audit import FILE, SCHEMA
 from fedtag.server.tracking.model_card import write_model_card
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
 
-REPORT = "report.html"
 TARGETS = (RELEASE, SELF_TRAINED, TRANSCRIPT)
 CONTROL_MODELS = 3
 """Models that know the training nodes by heart: their area is far from its bound, and each takes long."""
@@ -105,7 +104,7 @@ def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
         check_states(audit.path)
     if audit.path is None and not (audit.data and audit.defences):
         raise ConfigError(
-            "there is nothing to attack: name a run directory, or folders by --data together with --defences"
+            "there is nothing to attack: name a run directory, or folders by data= together with defences="
         )
     artefact = read_released(audit.path) if audit.path is not None else None
     config = artefact.about.config if artefact is not None else RunConfig.from_flat({"seed": audit.seed})
@@ -135,7 +134,7 @@ def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
             ]
             if SELF_TRAINED in audit.targets and not any(one.of == SELF_TRAINED for one in targets):
                 raise ConfigError(
-                    f"{audit.path} has no self-trained model, neither released nor in its checkpoint: leave --target "
+                    f"{audit.path} has no self-trained model, neither released nor in its checkpoint: leave target= "
                     f"{SELF_TRAINED} out"
                 )
             targets += defended(people) if audit.defences else ()
@@ -156,9 +155,9 @@ def audit_privacy(audit: Audit, progress: Progress = LOGGED) -> dict[str, Any]:
 def check_targets(audit: Audit) -> None:
     """Raise ConfigError where a target was asked for by name that is none, or that is not at hand."""
     if strange := sorted(set(audit.targets) - set(TARGETS)):
-        raise ConfigError(f"--target {strange[0]}: use {', '.join(TARGETS)}")
+        raise ConfigError(f"target={strange[0]}: use {', '.join(TARGETS)}")
     if TRANSCRIPT in audit.targets and (reason := why_not(audit.path, not audit.data)):
-        raise ConfigError(f"--target {TRANSCRIPT}: {reason}")
+        raise ConfigError(f"target={TRANSCRIPT}: {reason}")
 
 
 def check_states(path: Path | None) -> None:
@@ -182,7 +181,7 @@ def site_folders(audit: Audit) -> list[Path]:
     found = sorted(meta.parent for meta in (audit.path / SITES).glob("*/meta.json"))
     if not found:
         raise RunError(
-            f"{audit.path} has no folders of sites in {SITES}/, as only simulations have: name them by --data"
+            f"{audit.path} has no folders of sites in {SITES}/, as only simulations have: name them by data="
         )
     return found
 
@@ -268,7 +267,7 @@ def write_audit(record: dict[str, Any], path: Path | None, out: Path | None) -> 
     if kind is not None:
         written.append(kind.write_audit(folder, path, record))
     if is_run(folder):
-        write_report([folder], folder / REPORT)
+        report([folder])
         written += [folder / REPORT, write_model_card(RunDirectory.open(folder))]
     return tuple(written)
 

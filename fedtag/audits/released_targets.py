@@ -17,7 +17,7 @@ from fedtag.client.prediction.outcome import ReleasedModel
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import OpenedSite
 from fedtag.common.errors import RunError
-from fedtag.server.state.checkpoint import CheckpointFolder
+from fedtag.server.state.checkpoint import CHECKPOINT, CheckpointFolder
 from fedtag.server.state.run_state import RunState
 from fedtag.server.tracking.artefact import artefact_of
 from fedtag.server.tracking.run_directory import is_run
@@ -30,7 +30,7 @@ def kept_by_server(path: Path | None) -> Mapping[str, Tensor]:
     if path is None or not is_run(path):
         return {}
     try:
-        found = RunState.load(CheckpointFolder(path / "checkpoint", config_of(path).decisive()))
+        found = RunState.load(CheckpointFolder(path / CHECKPOINT, config_of(path).decisive()))
     except RunError:
         return {}
     return {} if found is None or found[0].state is None else found[0].state.tensors

@@ -21,6 +21,7 @@ from fedtag.client.run.simulated import simulate_sites
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
+from fedtag.common.errors import RunError
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.progress import Progress
 from fedtag.server.methods.assembly import method_of
@@ -72,7 +73,7 @@ def why_not(path: Path | None, own_sites: bool) -> str:
             "done again: name the directory of a simulated run"
         )
     if not own_sites:
-        return "what a server saw is of the run's own sites: leave --data out"
+        return "what a server saw is of the run's own sites: leave data= out"
     config = config_of(path)
     if not client_method_of(config).seen_phases:
         return f"there is no attack on what the server of method {config.method} saw: leave the target out"
@@ -113,7 +114,15 @@ def replayed(path: Path, device: str, progress: Progress) -> Iterator[Replayed]:
         path: its directory.
         device: auto, cpu, cuda, ...
         progress: told how far it is.
+
+    Raises:
+        RunError: it extends another run, whose rounds its own folder does not hold.
     """
+    if config_of(path).parent.run:
+        raise RunError(
+            f"{path} extends another run and cannot be done again from its first round: audit the run that was begun "
+            "anew"
+        )
     with tempfile.TemporaryDirectory(prefix="fedtag-") as place:
         folder = Path(place)
         shutil.copytree(path / SITES, folder / SITES, ignore=shutil.ignore_patterns(*OWN))
@@ -129,7 +138,7 @@ def replayed(path: Path, device: str, progress: Progress) -> Iterator[Replayed]:
         reader = _Reader(config, client_method_of(config).seen_phases, progress)
         clients = [SiteRun(site, config) for site in sites]
         directory = RunDirectory(folder / "run")
-        if config.parent:
+        if config.parent.model:
             shutil.copytree(path / PARENT, directory.path / PARENT)
         rounds = Rounds(InProcessGrid(clients), config, directory, SilentProgress(), witness=reader.read)
         with suppress(EnoughError):

@@ -1,4 +1,4 @@
-"""What is installed, as a person asks for it: methods, parts, condensers, backbones, presets."""
+"""What is installed, as a person asks for it: methods, parts, condensers, backbones, presets, trackers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from fedtag.common.methods.spec import PRESETS, MethodSpec, PresetSpec
 from fedtag.common.models.spec import BackboneSpec
 from fedtag.common.parts.spec import PartSpec
 from fedtag.common.settings.registry import Origin, Registry, Spec
+from fedtag.server.tracking.trackers.spec import TRACKERS, TrackerSpec
 
-ALL: tuple[Registry[Any], ...] = (*REGISTRIES, PRESETS)
+ALL: tuple[Registry[Any], ...] = (*REGISTRIES, PRESETS, TRACKERS)
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Entry:
 
     Args:
         name: by which it is chosen.
-        kind: method, part, condenser, backbone or preset.
+        kind: method, part, condenser, backbone, preset or tracker.
         origin: the package that it comes from.
         title, source: of its specification; what is wrong with it, where it cannot be used.
         traits: what sets it apart, in a few words each.
@@ -65,7 +66,7 @@ def entries() -> list[Entry]:
 
 
 def description(name: str) -> Description:
-    """One method, part, condenser, backbone or preset.
+    """One method, part, condenser, backbone, preset or tracker.
 
     Raises:
         ConfigError: nothing is called so, or it cannot be used.
@@ -130,6 +131,8 @@ def traits(spec: Spec) -> tuple[str, ...]:
         return tuple(words for words, holds in said.items() if holds)
     if isinstance(spec, PresetSpec):
         return (spec.method, *spec.parts)
+    if isinstance(spec, TrackerSpec):
+        return tuple(f"needs {module}" for module in spec.needs)
     if isinstance(spec, CondenserSpec | BackboneSpec):
         names = [one.name for one in fields(spec) if one.name not in {own.name for own in fields(Spec)}]
         return tuple(name.replace("_", " ") for name in names if getattr(spec, name) is True)

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from fedtag.client.run.method import method_of
 from fedtag.client.run.opened_site import OpenedSite, opened_site
-from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
 from fedtag.client.train.scoring import subset_tallies
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import DataError, RunError
+from fedtag.common.homes import cache_folder
 from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
 from fedtag.runs.prediction import check_fit
 from fedtag.runs.progress import LOGGED, Progress

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.common.config import RunConfig
+from fedtag.common.errors import QuorumError, RunError
 from fedtag.common.logs import LOGGER
+from fedtag.runs.places import places_told
 from fedtag.runs.progress import LOGGED, Progress
-from fedtag.runs.simulation import PreparedRun, free_folder, prepare, reopen, run_in_process
-from fedtag.server.tracking.run_directory import RunDirectory
+from fedtag.runs.simulation import (
+    PreparedRun,
+    free_folder,
+    next_free,
+    prepare,
+    prepare_extension,
+    reopen,
+    run_in_process,
+)
+from fedtag.server.run.extension import extending
+from fedtag.server.tracking.run_directory import SITES, RunDirectory
 
 Engine = Callable[[PreparedRun, Progress], None]
 """Carries out the rounds that are left of a run."""
@@ -37,13 +49,15 @@ def start(
 
     Raises:
         ConfigError, DataError: settings or data are at fault.
-        RunError: the folder is taken.
+        RunError: the folder is taken, or cannot be written.
         QuorumError: too few clients answered; the run can go on later.
     """
     if not config.out:
         out = str(free_folder(Path("runs").absolute(), config))
         config = config.model_copy(update={"out": out})
-    return _carried_out(prepare(config, graphs, parent), engine, progress)
+    with places_told(Path(config.out)):
+        prepared = prepare(config, graphs, parent)
+    return _carried_out(prepared, engine, progress)
 
 
 def resume(path: Path, engine: Engine = run_in_process, progress: Progress = LOGGED) -> Path:
@@ -62,13 +76,49 @@ def resume(path: Path, engine: Engine = run_in_process, progress: Progress = LOG
     return _carried_out(reopen(path), engine, progress)
 
 
+def extend(
+    path: Path,
+    given: Mapping[str, Any],
+    engine: Engine = run_in_process,
+    progress: Progress = LOGGED,
+) -> Path:
+    """More rounds for a finished run, as a new run that goes on with all that was kept of it.
+
+    Args:
+        path: its directory, with the folders of its sites.
+        given: settings by dotted key: `rounds` in all, and what may differ beside them, which decides no result. The
+            folder `out` is the next free one beside the parent's where nothing is given.
+        engine, progress: as of `start`.
+
+    Returns:
+        the run directory.
+
+    Raises:
+        ConfigError: a setting differs that must not; with the difference.
+        RunError: the run has not finished, or something that was kept of it is gone.
+        QuorumError: too few clients answered; the run can go on later.
+    """
+    parent = RunDirectory.open(path.absolute())
+    if not (parent.path / SITES).is_dir():
+        raise RunError(
+            f"{path} has no folders of sites, which are other machines': write the app of the longer run with "
+            "`fedtag bundle APP --resume`"
+        )
+    config = extending(parent, given)
+    out = config.out or str(next_free(parent.path))
+    with places_told(Path(out)):
+        prepared = prepare_extension(config.model_copy(update={"out": out}), parent)
+    return _carried_out(prepared, engine, progress)
+
+
 def _carried_out(run: PreparedRun, engine: Engine, progress: Progress) -> Path:
     out, sites = run.directory.path, len(run.sites)
     clients = f"{sites} client{'' if sites == 1 else 's'}"
     LOGGER.info("%s over %s, results go to %s", run.config.method, clients, out)
     try:
-        engine(run, progress)
-    except KeyboardInterrupt as stopped:
+        with places_told(out):
+            engine(run, progress)
+    except (KeyboardInterrupt, QuorumError) as stopped:
         stopped.add_note(f"go on with fedtag.open_run({str(out)!r}).resume()")
         raise
     return out

@@ -14,13 +14,14 @@ from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
 from fedtag.client.evidence.condensed import CORE_FOLDER, chunk_texts, condensed_graph, read_links
 from fedtag.client.evidence.narration import summary_request
-from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_packs
-from fedtag.client.run.simulated import cache_folder
+from fedtag.client.evidence.packs import EvidencePack
+from fedtag.client.evidence.store import available_rounds, read_packs, round_file
 from fedtag.client.text.language_model import LanguageModel
 from fedtag.client.text.summaries import SummaryCache, summarise
 from fedtag.client.text.summary_vectors import SUMMARY_CACHE
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.homes import cache_folder
 from fedtag.common.settings.sections import SummariesConfig
 from fedtag.runs.progress import LOGGED, Progress
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
@@ -51,21 +52,21 @@ def export(
         RunError, DataError: there is no core, it cannot be read, or its chunks are not from the site's texts.
     """
     if out.exists():
-        raise ConfigError(f"{out} is there already: name a new folder with --out")
+        raise ConfigError(f"{out} is there already: name a new folder with out=")
     workspace, settings, cache = path, SummariesConfig(), path / "cache"
     if is_run(path):
         workspace, cache = _site(path, client), cache_folder()
         settings = RunConfig.from_flat(flatten(RunDirectory.open(path).read_config())).summaries
     elif client is not None:
-        raise ConfigError(f"--client chooses within a run directory, and {path} is none; leave it out")
+        raise ConfigError(f"client= chooses within a run directory, and {path} is none; leave it out")
     core = workspace / EVIDENCE / CORE_FOLDER
     rounds = available_rounds(core)
     wanted = max(rounds, default=None) if round_number is None else round_number
     if wanted is None or wanted not in rounds:
         there = ", ".join(map(str, rounds)) or "none"
         asked = "any round" if wanted is None else f"round {wanted}"
-        raise RunError(f"{core} has no core of {asked}; it has {there}: name one with --round")
-    packs = read_packs(core / f"round-{wanted:04d}.jsonl")
+        raise RunError(f"{core} has no core of {asked}; it has {there}: name one with round=")
+    packs = read_packs(round_file(core, wanted))
     site = read_folder(data or workspace, require_training=False).graph
     adjacency = read_links(core, wanted, len(packs))
     written = chunk_texts(packs, site)
@@ -84,7 +85,7 @@ def _site(run: Path, client: str | None) -> Path:
         client = names[0]
     if client not in names:
         raise ConfigError(
-            f"client {client} has no core in {run}: name one of {', '.join(names)} with --client"
+            f"client {client} has no core in {run}: name one of {', '.join(names)} with client="
         )
     return run / SITES / client
 

@@ -31,11 +31,17 @@ class InProcessGrid(Grid):
 
     def __init__(self, clients: Sequence[SiteRun], tap: Tap | None = None) -> None:
         TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 1, 1, SERVER_NODE
+        by_node = dict(enumerate(clients, start=SERVER_NODE + 1))
         self.contexts = {
-            node: Context(run_id=1, node_id=node, node_config={}, state=RecordDict(), run_config={})
-            for node in range(SERVER_NODE + 1, SERVER_NODE + 1 + len(clients))
+            node: Context(
+                run_id=1,
+                node_id=node,
+                node_config={"name": client.site.name},
+                state=RecordDict(),
+                run_config={},
+            )
+            for node, client in by_node.items()
         }
-        by_node = dict(zip(self.contexts, clients, strict=True))
         self.app = client_app(in_this_process(lambda context: by_node[context.node_id]))
         self.tap = tap
         self.replies: dict[str, Message] = {}

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from fedtag.common.config import flatten
 from fedtag.common.config.places import SEPARATOR, SOURCE
 from fedtag.common.errors import ConfigError, DataError
 from fedtag.common.methods.spec import METHODS
@@ -18,9 +17,10 @@ from fedtag.graph.graph import Graph
 from fedtag.runs import course
 from fedtag.runs.bars import shown
 from fedtag.runs.listing import register
+from fedtag.runs.places import named_folder
 from fedtag.runs.predictions import Folder, prediction_frame
 from fedtag.runs.run import Run
-from fedtag.runs.settings import OWNED, resolve
+from fedtag.runs.settings import further_settings, resolve
 
 
 def simulate(
@@ -85,15 +85,10 @@ def simulate(
         "rounds": rounds,
         "seed": seed,
         "device": device,
-        "out": None if out is None else str(out),
+        "out": named_folder(out),
     }
     flat = {key: value for key, value in given.items() if value is not None}
-    further = flatten(dict(settings or {}))
-    if owned := sorted({*OWNED, SOURCE} & further.keys()):
-        named = ", ".join(owned)
-        raise ConfigError(
-            f"settings: {named} cannot be set here; give a graph, start= or open_run(...).resume()"
-        )
+    further = further_settings(settings)
     config = resolve({**flat, SOURCE: source, **further})
     with shown(progress) as bar:
         parent = start.path if isinstance(start, Run) else None if start is None else Path(start)
@@ -108,12 +103,13 @@ def open_run(path: Folder, *specs: Spec) -> Run:
         specs: what it is made of and no package brings, as it was handed over as objects.
 
     Raises:
-        RunError: it is no run.
+        RunError: it is no run, or one of its files is damaged; the error names it.
         ConfigError: its method is not there; the error names it.
     """
     for spec in specs:
         register(spec)
     run = Run(path)
+    run.check()
     name = run.settings.get("method")
     if isinstance(name, str):
         METHODS.get(name)

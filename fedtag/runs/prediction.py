@@ -20,13 +20,14 @@ from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 from fedtag.client.prediction.table import table_batches, table_schema
 from fedtag.client.run.method import method_of as client_method_of
 from fedtag.client.run.opened_site import OpenedSite, opened_site
-from fedtag.client.run.simulated import cache_folder
 from fedtag.client.site.site import Site, name_of
 from fedtag.client.site.whole_file import write_whole
 from fedtag.client.text.encoder import Encoder
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, DataError, RunError
+from fedtag.common.homes import cache_folder
+from fedtag.common.wording.features import features_words
 from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import check_device, model_folders
 from fedtag.server.methods.assembly import method_of
@@ -98,7 +99,7 @@ def predict(
         )
     if workspace is not None and not keeps(config):
         raise ConfigError(
-            f"--workspace {workspace}: sites keep nothing to themselves by which this model predicts: leave it out"
+            f"workspace={workspace}: sites keep nothing to themselves by which this model predicts: leave it out"
         )
     called = name if name is not None else name_of(folder)
     with tempfile.TemporaryDirectory(prefix="fedtag-") as made:
@@ -148,11 +149,11 @@ def check_fit(session: OpenedSite, features: str, dimension: int) -> None:
 
 def misfit(session: OpenedSite, wanted: str, dimension: int) -> str:
     """What is wrong with the features of a folder that may have other faults, too; empty where they fit."""
-    folder = session.site.folder
+    folder, encoder = session.site.folder, session.context.config.text.encoder
     file = folder / FOLDER_FEATURES
     if file.is_file() and wanted != FOLDER_FEATURES:
         return (
-            f"{folder} has {FOLDER_FEATURES}, but the model reads texts by the {wanted}; "
+            f"{folder} has {FOLDER_FEATURES}, but the model reads {features_words(wanted, encoder)}; "
             f"predict on a copy of the folder without {FOLDER_FEATURES}."
         )
     if file.is_file():
@@ -163,10 +164,13 @@ def misfit(session: OpenedSite, wanted: str, dimension: int) -> str:
             f"{folder} has no {FOLDER_FEATURES}, but the model was trained on features from such a file; "
             f"add it, with the same {dimension} columns as in training."
         )
-    own = f"encoder {session.context.config.text.encoder}"
+    own = session.data.features_from
     if own == wanted:
         return ""
-    return f"the model reads features from '{wanted}', its settings name the {own}; restore model.json."
+    return (
+        f"the model was trained on {features_words(wanted, encoder)}, and {session.site.model(encoder)} is here the "
+        f"{own}; put the files here that it was trained with."
+    )
 
 
 def stored_width(file: Path) -> int | None:
@@ -209,14 +213,14 @@ def facts_of(release: Release, scoring: str, session: OpenedSite) -> dict[str, A
 def check_out(out: Path, folder: Path) -> None:
     """Raise ConfigError where predictions cannot be written so, before any work is done."""
     if out.suffix != SUFFIX or out.is_dir():
-        raise ConfigError(f"--out {out}: name a file that ends with {SUFFIX}")
+        raise ConfigError(f"out={out}: name a file that ends with {SUFFIX}")
     if out.exists() and not out.is_file():
-        raise ConfigError(f"--out {out} is no regular file; choose another name")
+        raise ConfigError(f"out={out} is no regular file; choose another name")
     above = next(folder for folder in out.absolute().parents if folder.exists())
     if not above.is_dir():
-        raise ConfigError(f"--out {out} lies in {above}, which is no folder; choose another name")
+        raise ConfigError(f"out={out} lies in {above}, which is no folder; choose another name")
     if out.stem in CONTRACT_STEMS and out.resolve().parent == folder.resolve():
-        raise ConfigError(f"--out {out} is a file of the folder itself; choose another name")
+        raise ConfigError(f"out={out} is a file of the folder itself; choose another name")
 
 
 def write_predictions(predicted: Predicted, out: Path) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fedtag.common.errors import RunError
-from fedtag.server.tracking.rows import row_to_object
+from fedtag.common.errors import ConfigError, RunError
+from fedtag.server.tracking.row_objects import row_to_object
 from fedtag.server.tracking.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fedtag.graph.graph import Graph
-
-REPORT = "report.html"
 
 
 class Run:
@@ -47,6 +45,10 @@ class Run:
         """Whether all rounds are done; else `resume` goes on."""
         return self._directory.finished
 
+    def check(self) -> None:
+        """Raise RunError where a file of the run is damaged, or missing although the run has finished."""
+        self._directory.check()
+
     @property
     def summary(self) -> Mapping[str, Any]:
         """What came of it, as in summary.json: scores of the released round, rounds, bytes, seconds.
@@ -73,6 +75,19 @@ class Run:
     def clients(self) -> pd.DataFrame:
         """A row for each client and round in which it was scored, as in clients.jsonl."""
         return _frame(self._directory.read_clients())
+
+    @property
+    def classes(self) -> pd.DataFrame:
+        """A row a class, by its name: its test nodes, and of the released round precision, recall, f1, auroc, auprc.
+
+        Scores are in [0, 1], and NaN where one is not defined.
+
+        Raises:
+            RunError: the run has not finished.
+        """
+        names = ["class", "nodes", "precision", "recall", "f1", "auroc", "auprc"]
+        found = pd.DataFrame(self.summary["test_classes"] or [], columns=names)
+        return found.set_index("class").astype(dict.fromkeys(names[2:], float))
 
     @property
     def disclosures(self) -> pd.DataFrame:
@@ -161,30 +176,61 @@ class Run:
         return pd.DataFrame(rows, columns=columns).sort_values("weight", ascending=False, ignore_index=True)
 
     def plot(self) -> Figure:
-        """Accuracy over rounds, on validation and test nodes; the released round is marked."""
-        from fedtag.server.report.score_figure import score_figure
+        """The metric by which rounds are chosen, on validation and test nodes; the released round is marked.
 
-        found = self._directory.read_summary()
-        return score_figure(self._directory.read_rounds(), None if found is None else found.best_round)
+        Raises:
+            RunError: no round was scored.
+        """
+        # matplotlib takes a second to import, and is needed for figures alone.
+        from fedtag.server.pages.figures import PAGE, figure_of
+        from fedtag.server.report.charts import metric_chart
+        from fedtag.server.report.run_view import view_run
 
-    def report(self) -> Path:
-        """Write the report anew, and where it lies: one page that needs nothing beside it."""
-        from fedtag.server.report.page import write_report
+        view = view_run(self.path, self.path.name)
+        chart = metric_chart([view], view.metric)
+        if chart is None:
+            raise RunError(f"{self.path}: no round was scored; there is nothing to draw")
+        return figure_of([chart], PAGE)
 
-        write_report([self.path], self.path / REPORT)
-        return self.path / REPORT
+    def report(self, *, figures: bool = False) -> Path:
+        """Write the report anew, and where it lies: one page that needs nothing beside it.
 
-    def resume(self, *, progress: bool = True) -> Run:
-        """Go on where the run was stopped; a finished one stays as it is.
+        Args:
+            figures: whether its charts are also written for print, as PNG and SVG in the folder `figures` of the run.
+        """
+        from fedtag.comparison.reports import report
+
+        return report([self.path], figures=figures)
+
+    def resume(
+        self, *, rounds: int | None = None, out: str | Path | None = None, progress: bool = True
+    ) -> Run:
+        """Go on where the run was stopped; or extend a finished one, as a new run.
+
+        Args:
+            rounds: how many the longer run has in all; None: those of this run, and a finished one stays as it is.
+            out: the directory of the longer run; the next free one beside this one where None.
+            progress: whether a bar shows where the run stands.
+
+        Returns:
+            this run; the new one with `rounds`.
 
         Raises:
             RunError: it cannot go on.
+            ConfigError: it cannot be extended so.
             QuorumError: too few clients answered; it can go on later.
         """
         from fedtag.runs.bars import shown
-        from fedtag.runs.course import resume
+        from fedtag.runs.course import extend, resume
+        from fedtag.runs.places import named_folder
 
+        if rounds is None and out is not None:
+            raise ConfigError(f"out={str(out)!r} is where a longer run is written: give rounds= as well")
         with shown(progress) as bar:
+            if rounds is not None:
+                folder = named_folder(out)
+                place = {} if folder is None else {"out": str(folder)}
+                return Run(extend(self.path, {"rounds": rounds, **place}, progress=bar))
             resume(self.path, progress=bar)
         return self
 

@@ -8,14 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from fedtag.common.config import RunConfig, flatten, nested, parse_setting, run_defaults
-from fedtag.common.config.run_config import completed_settings
+from fedtag.common.config.run_config import PARENT, completed_settings
 from fedtag.common.errors import ConfigError
 from fedtag.common.logs import LOGGER
 from fedtag.common.wire.protocol import app_versions
+from fedtag.server.run.extension import extending
 from fedtag.server.tracking.run_directory import CONFIG, PLACES, RunDirectory
 
-OWNED = ("resume", "data.sites", "parent")
+OWNED = ("resume", "data.sites", *PARENT)
 """Settings that a command decides upon; a file with all settings of an earlier run may hold them."""
+ARGUMENTS = {
+    "out": "out=",
+    "data.source": "a graph",
+    "data.sites": "a graph",
+    **dict.fromkeys(PARENT, "start="),
+    "resume": "open_run(...).resume()",
+}
+"""What decides in Python about settings that are no settings there."""
 
 
 def gather(file: Path | None, options: Mapping[str, Any], assignments: Sequence[str]) -> RunConfig:
@@ -44,6 +53,24 @@ def given_settings(
     return {key: resolved[key] for key in completed_settings(given) if key in resolved}
 
 
+def extended_settings(
+    parent: Path, file: Path | None, options: Mapping[str, Any], assignments: Sequence[str]
+) -> dict[str, Any]:
+    """All settings of a run that extends a finished one, by dotted key.
+
+    Args:
+        parent: the directory of that run.
+        file, options, assignments: see `gather`; without `rounds` it stays as long as it is, which is refused.
+
+    Raises:
+        ConfigError: with everything that is wrong; what differs and must not, with both values.
+        RunError: the run cannot be extended.
+    """
+    given = collected(file, options, assignments)
+    config = extending(RunDirectory.open(parent), given)
+    return {**config.without_places().to_flat(), "out": config.out}
+
+
 def _gathered(
     file: Path | None, options: Mapping[str, Any], assignments: Sequence[str]
 ) -> tuple[dict[str, Any], RunConfig]:
@@ -55,6 +82,18 @@ def _gathered(
     if problems:
         raise ConfigError("\n".join(problems))
     return flat, config
+
+
+def collected(file: Path | None, options: Mapping[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+    """The dotted settings that were given, as for `gather`.
+
+    Raises:
+        ConfigError: with everything that is wrong with the assignments.
+    """
+    flat, problems = collect(file, options, assignments)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return flat
 
 
 def collect(
@@ -71,11 +110,30 @@ def collect(
             problems.append(str(error))
             continue
         if key in OWNED:
-            problems.append(
-                f"--set {assignment}: {key} is set by the command; use --resume, --data or --from."
-            )
+            problems.append(f"{assignment}: {key} is set by the command; use resume=, data= or start=.")
         flat[key] = value
     return flat, problems
+
+
+def further_settings(
+    settings: Mapping[str, Any] | None, decided: Mapping[str, str] = ARGUMENTS
+) -> dict[str, Any]:
+    """The settings that a call in Python has beside its arguments, by dotted key.
+
+    Args:
+        settings: by dotted key or nested.
+        decided: those that something else decides upon, and what.
+
+    Raises:
+        ConfigError: one of those is among them.
+    """
+    flat = flatten(settings or {})
+    if owned := sorted(decided.keys() & flat.keys()):
+        instead = dict.fromkeys(decided[key] for key in owned)
+        raise ConfigError(
+            f"settings: {', '.join(owned)} cannot be set here; give {' and '.join(instead)} instead"
+        )
+    return flat
 
 
 def resolve(flat: Mapping[str, Any]) -> RunConfig:
@@ -104,14 +162,14 @@ def read_settings(file: Path) -> dict[str, Any]:
     try:
         flat = flatten(tomllib.loads(file.read_text(encoding="utf-8")))
     except OSError as error:
-        raise ConfigError(f"--config {file}: {error.strerror}; name a TOML file") from error
+        raise ConfigError(f"config={file}: {error.strerror}; name a TOML file") from error
     except ValueError as error:
-        raise ConfigError(f"--config {file} is not TOML: {error}") from error
+        raise ConfigError(f"config={file} is not TOML: {error}") from error
     if (file.parent / PLACES).is_file() and file.name == CONFIG:
         flat |= RunDirectory.open(file.parent).read_places()
-    if flat.get("parent"):
+    if flat.get("parent.model") or flat.get("parent.run"):
         LOGGER.warning(
-            "%s is of a run that trained on from another: without --from, training begins anew", file
+            "%s is of a run that went on from another: training begins anew where no start is named", file
         )
     for key in OWNED:
         flat.pop(key, None)

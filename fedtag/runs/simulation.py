@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,23 +20,30 @@ from fedtag.client.site.site import Site
 from fedtag.client.text.weights import BUNDLED
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.config.places import MODELS, SEPARATOR, SOURCE, absolute_places, parts
-from fedtag.common.errors import ConfigError, FedtagError, RunError
+from fedtag.common.errors import ConfigError, QuorumError, RunError
+from fedtag.common.logs import field
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.progress import Progress
 from fedtag.server.methods.assembly import method_of
 from fedtag.server.methods.warm_start import begun
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.state import Agreement
+from fedtag.server.run.extension import extend
 from fedtag.server.run.rounds import Rounds, planned
+from fedtag.server.tracking.durable_files import read_object
 from fedtag.server.tracking.meters import exposed_meters
-from fedtag.server.tracking.parent import PARENT, keep_parent
+from fedtag.server.tracking.parent import keep_parent
 from fedtag.server.tracking.release import Release, read_release
-from fedtag.server.tracking.run_directory import PLACES, SITES, RunDirectory, read_object
+from fedtag.server.tracking.run_directory import PLACES, SITES, RunDirectory
+from fedtag.server.tracking.staging import staged
 
 LOGGER = logging.getLogger("fedtag")
 SITES_LOG = "sites/errors.log"
+STATE = "state"
+"""Of a site's folder: what is kept of its runs, one folder each."""
 SENTENCES = 5
-"""Of sites, in the notes of an error that ends a run."""
+LENGTH = 300
+"""How many sentences of sites are in the error that ends a run, and the characters of one at most."""
 
 
 @dataclass(frozen=True)
@@ -96,23 +103,50 @@ def prepare(config: RunConfig, graphs: Sequence[TextGraph] = (), parent: Path | 
     source = None if parent is None else RunDirectory.open_release(parent)
     release = None if source is None else read_release(source)
     if release is not None:
-        config = RunConfig.from_flat({**config.to_flat(), "parent": release.card.fingerprint})
-    if out.exists():
-        RunDirectory(out)
-    home = next(parent for parent in out.parents if parent.is_dir())
-    with tempfile.TemporaryDirectory(prefix=".fedtag-", dir=home, ignore_cleanup_errors=True) as staging:
-        sites = simulate_sites(config, Path(staging) / SITES, graphs)
+        config = RunConfig.from_flat({**config.to_flat(), "parent.model": release.card.fingerprint})
+    with staged(out) as made:
+        sites = simulate_sites(config, made.path / SITES, graphs)
         if source is not None and release is not None:
             check_parent(release, sites, config)
-            keep_parent(source, Path(staging))
-        directory = RunDirectory(out)
-        for made in (SITES, PARENT):
-            if (Path(staging) / made).exists():
-                (Path(staging) / made).rename(out / made)
-    places = {SOURCE: config.data.source, **absolute_places(config.to_flat())}
-    directory.write_places({key: places[key] for key in (SOURCE, *MODELS) if key in places})
-    directory.write_config(config.without_places().to_nested())
-    return _prepared(config, directory, resume=False)
+            keep_parent(source, made.path)
+        places = {SOURCE: config.data.source, **absolute_places(config.to_flat())}
+        made.write_places({key: places[key] for key in (SOURCE, *MODELS) if key in places})
+        made.write_config(config.without_places().to_nested())
+    return _prepared(config, RunDirectory.open(out), resume=False)
+
+
+def prepare_extension(config: RunConfig, parent: RunDirectory) -> PreparedRun:
+    """Make the run directory `config.out` of a run that extends a finished one, with copies of its sites.
+
+    Raises:
+        ConfigError: something differs from the parent's settings that must not.
+        RunError: the folder is taken, or the parent cannot be extended.
+    """
+    check_device(config.device)
+    planned(config)
+    out = Path(config.out).absolute()
+    with staged(out) as made:
+        extend(parent, config, made.path)
+        shutil.copytree(
+            parent.path / SITES,
+            made.path / SITES,
+            ignore=_left_behind(parent.path / SITES, config.parent.run),
+        )
+        made.write_places(parent.read_places())
+        made.write_config(config.without_places().to_nested())
+    return _prepared(config, RunDirectory.open(out), resume=True)
+
+
+def _left_behind(sites: Path, run: str) -> Callable[[str, list[str]], set[str]]:
+    """What a site's folder, whatever it is called, has that a run which extends another one does not go on with."""
+
+    def ignored(folder: str, names: list[str]) -> set[str]:
+        place = Path(folder).relative_to(sites).parts
+        if len(place) == 1:
+            return set(names) & {"secure", "letters", "evidence", "worker"}
+        return set(names) - {run} if len(place) == 2 and place[1] == STATE else set()
+
+    return ignored
 
 
 def check_parent(release: Release, sites: Sequence[Site], config: RunConfig) -> None:
@@ -135,7 +169,7 @@ def reopen(path: Path) -> PreparedRun:
     directory = RunDirectory(out, resume=True)
     settings = flatten(directory.read_config())
     if not settings:
-        raise RunError(f"{path} has no config.toml to go on with; start the run anew with another --out")
+        raise RunError(f"{path} has no config.toml to go on with; start the run anew with another out=")
     return _prepared(RunConfig.from_flat(settings | directory.read_places()), directory, resume=True)
 
 
@@ -143,7 +177,7 @@ def run_in_process(run: PreparedRun, progress: Progress) -> None:
     """All rounds that are left, with the clients in this process, one after the other.
 
     Raises:
-        QuorumError: too few clients answered; the run can go on later.
+        QuorumError: too few clients answered, with what sites said; the run can go on later.
     """
     clients = [SiteRun(site, run.config, progress.work(site.name)) for site in run.sites]
     with exposed_meters(progress.rounds.note) as meters, _errors_kept(run.directory.path, progress):
@@ -186,35 +220,49 @@ def with_absolute_places(config: RunConfig, named: bool = True) -> RunConfig:
 
 
 class _SitesLog(logging.FileHandler):
-    """What goes wrong at sites, with tracebacks; `said` are the sentences."""
+    """What goes wrong at sites, with tracebacks; `said` are the sentences, each with the site's name."""
 
     def __init__(self, file: Path) -> None:
         super().__init__(file, encoding="utf-8", delay=True)
         self.setLevel(logging.ERROR)
-        self.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        self.setFormatter(logging.Formatter("%(asctime)s %(site)s: %(message)s"))
         self.said: dict[str, None] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said[record.getMessage()] = None
+        site = vars(record)["site"] = field(record, "client") or "a site"
+        sentence = f"{site}: {' '.join(record.getMessage().split())}"
+        self.said[sentence if len(sentence) <= LENGTH else f"{sentence[:LENGTH]} …"] = None
         super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 -- a name of logging
+        """Where there is no room for a log, what is `said` stays."""
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
 
 
 @contextmanager
 def _errors_kept(path: Path, progress: Progress) -> Iterator[None]:
-    """Keep what goes wrong at sites, which have no logs of their own, in one of the run; an error here names it."""
+    """Keep what goes wrong at sites, which have no logs of their own, in one of the run.
+
+    Raises:
+        QuorumError: with the last of what sites said, and where all of it is.
+    """
     file = path / SITES_LOG
     log = _SitesLog(file)
     LOGGER.addHandler(log)
     try:
         yield
-    except FedtagError as error:
-        for sentence in list(log.said)[-SENTENCES:]:
-            error.add_note(sentence)
-        raise
+    except QuorumError as error:
+        if not log.said:
+            raise
+        said = "; ".join(list(log.said)[-SENTENCES:])
+        raise QuorumError(f"{error}. Sites said: {said}. All of it, with tracebacks, is in {file}") from error
     finally:
         LOGGER.removeHandler(log)
         log.close()
-        if file.is_file():
+        if file.is_file() and file.stat().st_size:
             progress.rounds.note(f"what went wrong at sites, with tracebacks, is in {file}")
 
 

@@ -1,67 +1,39 @@
-"""What is checked: settings of a run, and tiny federations that are made with them."""
+"""What is checked: settings of a run, with the tiny runs that are made of them, each once for all checks."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+from unittest import SkipTest
 
-import numpy as np
-import pandas as pd
-
+from fedtag.client.data.text_graph import TextGraph
 from fedtag.common.config import RunConfig
-from fedtag.graph.graph import Graph
-from fedtag.runs.interface import simulate
-from fedtag.runs.run import Run
+from fedtag.common.config.run_config import completed_settings
+from fedtag.common.errors import ConfigError
+from fedtag.common.methods.spec import METHODS
+from fedtag.common.models.parameters import fingerprint
+from fedtag.runs.prediction import Predicted
+from fedtag.testing.graphs import federation, odd_federation, of_one_class, relabelled
+from fedtag.testing.trial import Trial, Watch, tried
 
-CLASSES = ("a", "b", "c")
-NODES = 24
-ROUNDS = 2
-WIDTH = 6
-
-
-def tiny_graph(name: str = "plain", nodes: int = NODES, seed: int = 0) -> Graph:
-    """A graph of features, whose classes are easy to tell, with nodes of each class in each split.
-
-    Args:
-        name: of the institution.
-        nodes: at least 1.
-        seed: of features and edges.
-    """
-    generator = np.random.default_rng(seed)
-    labels = np.arange(nodes) % len(CLASSES)
-    features = generator.standard_normal((nodes, WIDTH)).astype(np.float32)
-    features[np.arange(nodes), labels] += 2
-    splits = np.array(["train", "train", "val", "test"])[(np.arange(nodes) // len(CLASSES)) % 4]
-    table = pd.DataFrame({"id": np.arange(nodes), "label": np.array(CLASSES)[labels], "split": splits})
-    ends = generator.integers(0, nodes, (3 * nodes, 2))
-    edges = pd.DataFrame(ends[labels[ends[:, 0]] == labels[ends[:, 1]]], columns=["src", "dst"])
-    return graph_of(table, edges, features, name)
-
-
-def graph_of(table: pd.DataFrame, edges: pd.DataFrame, features: Any, name: str) -> Graph:
-    """A graph of tables with the columns of `tiny_graph`."""
-    return Graph.from_pandas(
-        table, edges, id="id", label="label", split="split", src="src", dst="dst", features=features,
-        classes=CLASSES, name=name,
-    )  # fmt: skip
-
-
-def odd_graphs() -> list[Graph]:
-    """Institutions that lack something, as real ones do."""
-    plain, edges = tiny_graph(), tiny_graph().edges
-    table, features = plain.nodes, plain.text_graph.features
-    untrained = table.assign(split=table["split"].where(table["split"] != "train"))
-    unscored = table.assign(split=table["split"].where(table["split"] == "train"))
-    return [
-        plain,
-        graph_of(untrained, edges, features, "no-training-node"),
-        graph_of(table.assign(label="b"), edges, features, "one-class"),
-        graph_of(table, edges.iloc[:0], features, "isolated-nodes"),
-        graph_of(unscored, edges, features, "nothing-to-score"),
-        tiny_graph("single-node", 1),
-    ]
+ROUNDS = 3
+SMALL = {
+    "rounds": ROUNDS,
+    "ratio": 0.2,
+    "device": "cpu",
+    "model.hidden": 8,
+    "exchange.poll": 0.001,
+    "privacy.block-rounds": 4,
+    "condenser.hidden": 8,
+    "condenser.outer-loops": 2,
+    "condenser.inner-loops": 4,
+    "condenser.expert-steps": 30,
+}
+"""What makes a run quick; settings of a subject come before it."""
 
 
 @dataclass
@@ -70,47 +42,118 @@ class Subject:
 
     Args:
         what: how a person calls it.
-        settings: that choose it.
+        settings: that choose it, and further ones.
         folder: for runs.
+        predicted: with what the plain run released, by site, once it was asked for.
     """
 
     what: str
     settings: Mapping[str, Any]
     folder: Path
+    predicted: dict[str, Predicted] = field(default_factory=dict, repr=False)
     _runs: int = field(default=0, repr=False)
 
-    @property
+    @cached_property
     def config(self) -> RunConfig:
-        """Of its runs."""
-        return RunConfig.from_flat(self.flat(2))
+        """Of its runs over plain institutions."""
+        return self.configured(len(self.graphs))
 
-    def flat(self, clients: int, **changes: Any) -> dict[str, Any]:
-        """Settings of a run of some clients; dotted keys have double underscores for points."""
-        small = {"rounds": ROUNDS, "model.hidden": 8, "device": "cpu", "ratio": 0.5, "clients": clients}
+    @cached_property
+    def graphs(self) -> Sequence[TextGraph]:
+        """Plain institutions."""
+        return federation(METHODS.get(completed_settings(self.settings)["method"]).traits.pooled)
+
+    @property
+    def releases(self) -> bool:
+        """Whether its runs leave a model."""
+        return self.config.spec.traits.releases != "nothing"
+
+    def configured(self, clients: int, **changes: Any) -> RunConfig:
+        """Settings of a run of some clients; in names of settings, two underscores stand for a point."""
         changed = {key.replace("__", ".").replace("_", "-"): value for key, value in changes.items()}
-        return {**small, **self.settings, **changed}
+        return RunConfig.from_flat({**self._flat(clients), **changed})
 
-    def graphs(self) -> list[Graph]:
-        """Two institutions, or one that holds all where the method wants it so."""
-        count = 1 if RunConfig.from_flat(dict(self.settings)).spec.traits.pooled else 2
-        return [tiny_graph(f"site-{seed}", seed=seed) for seed in range(count)]
-
-    def place(self) -> Path:
-        """A new run directory."""
+    def run(
+        self,
+        graphs: Sequence[TextGraph] | None = None,
+        watch: Watch | None = None,
+        stopped: bool = False,
+        resumed: bool = True,
+        **changes: Any,
+    ) -> Trial:
+        """A run; over plain institutions where no others are given."""
+        graphs = self.graphs if graphs is None else graphs
         self._runs += 1
-        return self.folder / f"run-{self._runs}"
+        config = self.configured(len(graphs), **changes)
+        return tried(config, graphs, self.folder / f"run-{self._runs}", watch or Watch(), stopped, resumed)
 
-    def run(self, graphs: Sequence[Graph] | None = None, **changes: Any) -> Run:
-        """A run over some institutions."""
-        graphs = self.graphs() if graphs is None else list(graphs)
-        flat = self.flat(len(graphs), **changes)
-        return simulate(graphs, flat.pop("method"), settings=flat, out=self.place(), progress=False)
+    @cached_property
+    def plain(self) -> Trial:
+        """A run with nothing special."""
+        return self.run()
+
+    @cached_property
+    def again(self) -> Trial:
+        """The same with all that must not matter: order of clients, a stop after a round, processes of a message."""
+        return self.run(watch=Watch(reverse=True, anew=True), stopped=True)
+
+    @cached_property
+    def seeded(self) -> Trial:
+        """With another seed: its first round, or all of them where only what clients keep tells what they learned."""
+        return self.run(stopped=self.releases, resumed=False, seed=1)
+
+    @cached_property
+    def tested(self) -> Trial:
+        """Test nodes have other labels."""
+        return self.run([of_one_class(graph) for graph in self.graphs])
+
+    @cached_property
+    def validated(self) -> Trial:
+        """Validation nodes by which models are judged have other labels."""
+        judging = self.plain.watch.notes.judging
+        if self.config.spec.traits.pooled:
+            # What is all in one place is called otherwise there.
+            judging = dict(zip([self.graphs[0].name], judging.values(), strict=True))
+        return self.run([relabelled(graph, judging) for graph in self.graphs])
+
+    @cached_property
+    def odd(self) -> Trial:
+        """Clients that lack something.
+
+        Raises:
+            SkipTest: it has one client, which has its own check.
+        """
+        if self.config.spec.traits.pooled:
+            self.waive("has one client, which has its own check")
+        return self.run(odd_federation(), rounds=self.fewer)
+
+    @cached_property
+    def fewest(self) -> int:
+        """Of how many rounds a run may be, at the least."""
+        for rounds in range(1, ROUNDS):
+            with contextlib.suppress(ConfigError):
+                return self.configured(len(self.graphs), rounds=rounds).rounds
+        return ROUNDS
+
+    @property
+    def fewer(self) -> int:
+        """Of how many rounds a run is that needs one after another and no more."""
+        return max(2, self.fewest)
+
+    def waive(self, reason: str) -> NoReturn:
+        """Raise SkipTest: a check makes no sense of the subject."""
+        raise SkipTest(f"{self.what} {reason}")
+
+    def _flat(self, clients: int) -> dict[str, Any]:
+        return {**SMALL, "clients": clients, **self.settings}
 
 
-def same_models(one: Run, other: Run, tolerance: float = 0.0) -> bool:
-    """Whether two runs released the same parameters, or parameters as near as `tolerance`."""
-    first, second = one.model, other.model
-    shapes = [{name: value.shape for name, value in model.items()} for model in (first, second)]
-    if shapes[0] != shapes[1]:
-        return False
-    return all(bool(((value - second[name]).abs() <= tolerance).all()) for name, value in first.items())
+def require(holds: object, subject: Subject, sentence: str) -> None:
+    """Raise AssertionError with what a subject breaks."""
+    if not holds:
+        raise AssertionError(f"{subject.what} {sentence}")
+
+
+def same_parameters(one: Trial, other: Trial) -> bool:
+    """Whether two runs came to the same, on the server and at the clients, and validation chose the same."""
+    return one.parameters() == other.parameters() and fingerprint(one.best) == fingerprint(other.best)

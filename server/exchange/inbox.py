@@ -10,7 +10,7 @@ from fedtag.common.parts.spec import declared_records
 from fedtag.common.secure.phases import KEYS, PROTOCOL
 from fedtag.common.wire.records import Reply
 from fedtag.server.exchange.claims import check_claims, claimed, overclaiming
-from fedtag.server.exchange.introductions import disagreement, majority, parse_introduction
+from fedtag.server.exchange.introductions import disagreement, majority, parse_introduction, tells_drawn
 from fedtag.server.exchange.messages import check_letters
 from fedtag.server.exchange.participation import SCORE
 from fedtag.server.exchange.screening import check_content, check_norm
@@ -165,6 +165,8 @@ class Inbox:
                 refused[client] = reason
             else:
                 run_state.count_tokens(_encoder_tokens(replies[client]))
+                if tells_drawn(replies[client].content.values):
+                    run_state.drawn = tuple(sorted({*run_state.drawn, client}))
         return refused
 
 

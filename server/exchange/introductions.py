@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedtag.common.errors import WireError
+from fedtag.common.wording.split import DRAWN
 from fedtag.server.protocol.state import Agreement
 
 MOST_CLASSES = 2**16
@@ -37,6 +38,12 @@ def parse_introduction(values: Mapping[str, Any]) -> Agreement:
     return Agreement(tuple(classes), dimension, features)
 
 
+def tells_drawn(values: Mapping[str, Any]) -> bool:
+    """Whether a client introduced itself with a split that was drawn, since its data had none."""
+    reported = values.get("introduction")
+    return isinstance(reported, dict) and reported.get("split") == DRAWN
+
+
 def majority(introductions: Mapping[str, Agreement]) -> Agreement:
     """What most clients have in common; of equally many, that of the first client by name."""
     counts = Counter(introductions[client] for client in sorted(introductions))
@@ -56,6 +63,6 @@ def disagreement(own: Agreement, agreed: Agreement) -> str | None:
     if own.features != agreed.features or own.dimension != agreed.dimension:
         return (
             f"its features ({own.features}, {own.dimension} dimensions) are not the federation's "
-            f"({agreed.features}, {agreed.dimension}): use the same encoder everywhere"
+            f"({agreed.features}, {agreed.dimension}): use the same encoder everywhere, with the same files"
         )
     return None

@@ -9,9 +9,10 @@ from typing import Any
 from fedtag.common.methods.base import WORKING
 from fedtag.common.methods.crossing import bytes_by_kind
 from fedtag.common.methods.records import Record
-from fedtag.common.numerics.scores import pooled
+from fedtag.common.numerics.scores import LOCAL, Tally, pooled
 from fedtag.common.secure.names import SHOWN
 from fedtag.common.wire.records import Content, Instruction, Reply
+from fedtag.common.wording.scoring import METRICS, column
 from fedtag.server.exchange.screening import tallies
 from fedtag.server.state.round import Traffic
 from fedtag.server.state.scores import PooledScores
@@ -21,7 +22,9 @@ from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow
 SERVER = "server"
 
 
-def pool_scores(replies: Mapping[str, Reply], paths: Iterable[str], most: float) -> PooledScores | None:
+def pool_scores(
+    replies: Mapping[str, Reply], paths: Iterable[str], most: float, metric: str = "accuracy"
+) -> PooledScores | None:
     """Sum the clients' counts for each path and take the path that is best by `selection`.
 
     The first of equal paths wins; a federation without validation nodes takes the first. None if no client
@@ -31,6 +34,7 @@ def pool_scores(replies: Mapping[str, Reply], paths: Iterable[str], most: float)
         replies: by client, or of all together where counts are hidden.
         paths: ways of scoring.
         most: `aggregation.max-share`.
+        metric: `evaluation.metric`.
     """
     best: PooledScores | None = None
     for path in paths:
@@ -41,7 +45,7 @@ def pool_scores(replies: Mapping[str, Reply], paths: Iterable[str], most: float)
         val, test = pooled(vals.values()), pooled(tests.values())
         if val is None or test is None:
             continue
-        chosen_by = selection(vals, most)
+        chosen_by = selection(vals, most, metric)
         if best is None or (chosen_by or 0.0) > (best.selection or 0.0):
             best = PooledScores(path, val, test, chosen_by, spread(vals), spread(tests))
     return best
@@ -53,15 +57,18 @@ def with_scores(row: RoundRow, scores: PooledScores | None, chooses: bool = True
         return row
     return replace(
         row,
-        val_accuracy=scores.val.accuracy,
-        test_accuracy=scores.test.accuracy,
-        test_macro_f1=scores.test.macro_f1,
-        val_macro_f1=scores.val.macro_f1,
+        **metric_columns("val", scores.val),
+        **metric_columns("test", scores.test),
         test_ece=scores.test.calibration_error,
         selection=scores.selection if chooses else None,
         val_spread=scores.val_spread,
         test_spread=scores.test_spread,
     )
+
+
+def metric_columns(subset: str, tally: Tally | None) -> dict[str, Any]:
+    """Every metric of a subset by its column, such as val_accuracy; of None all are None."""
+    return {f"{subset}_{column(metric)}": tally.value(metric) if tally else None for metric in METRICS}
 
 
 def training_row(
@@ -85,7 +92,7 @@ def training_row(
     trained = sum(nodes for nodes, _ in losses)
     condensed = [values["condensation"] for values in reported if "condensation" in values]
     nodes = sum(entry["nodes"] for entry in condensed)
-    local = pool_scores(replies, ["local"], 1.0)
+    local = pool_scores(replies, [LOCAL], 1.0)
     return RoundRow(
         round=round_number,
         train_loss=sum(nodes * loss for nodes, loss in losses) / trained if trained else None,
@@ -134,7 +141,7 @@ def client_rows(
         values = reply.content.values if reply else {}
         sizes = values.get("sizes", {})
         scores = tallies(reply, chosen) if reply else {}
-        local = tallies(reply, "local") if reply else {}
+        local = tallies(reply, LOCAL) if reply else {}
         ways = {
             f"{subset}_accuracy_{path}": counts.accuracy
             for path in paths
@@ -149,8 +156,7 @@ def client_rows(
                 val_nodes=sizes.get("val_nodes"),
                 test_nodes=sizes.get("test_nodes"),
                 val_accuracy=scores["val"].accuracy if scores else None,
-                test_accuracy=scores["test"].accuracy if scores else None,
-                test_macro_f1=scores["test"].macro_f1 if scores else None,
+                **metric_columns("test", scores.get("test")),
                 local_test_accuracy=local["test"].accuracy if local else None,
                 seconds_by_phase=values.get("seconds", {}),
                 weight=weights.get(client, 0.0 if weights and client not in failures else None),

@@ -75,8 +75,8 @@ class Phases:
         self.monitor = monitor
         self.log = log
         # Once there is a state, it has what was taken from the parent.
-        new = bool(config.parent) and run_state.state is None
-        self.inbox = Inbox(method, context, read_parent(directory, config.parent) if new else None)
+        new = bool(config.parent.model) and run_state.state is None
+        self.inbox = Inbox(method, context, read_parent(directory, config.parent.model) if new else None)
         self.instructed: Mapping[int, Instruction] = {}
         self.peers = PeerList()
         self.messages = Messages(self.peers, run_state, config.exchange.max_message_mb * 2**20)
@@ -207,7 +207,7 @@ class Phases:
             raise QuorumError(missed)
         raise QuorumError(
             f"round {current.number} stopped: {missed}. "
-            f"Complete rounds are safe: continue with --resume {self.directory.path}"
+            f"Complete rounds are safe: resume {self.directory.path}"
         )
 
     @property

@@ -12,7 +12,7 @@ from fedtag.common.methods.base import BASE_RECORDS
 from fedtag.common.methods.records import Record, by_name
 from fedtag.common.methods.reported import MOST_EFFECTIVE_STEPS
 from fedtag.common.numerics.clipping import l2_norm
-from fedtag.common.numerics.scores import CALIBRATION_BINS, Tally
+from fedtag.common.numerics.scores import Tally, count_forms
 from fedtag.common.secure.upload import Opened
 from fedtag.common.wire.names import CLIENT_NAME
 from fedtag.common.wire.records import Content, Instruction, Reply
@@ -205,17 +205,13 @@ def _grouped(scores: Mapping[str, Tensor]) -> dict[tuple[str, str], dict[str, Te
 
 
 def _counts(where: str, fields: Mapping[str, Tensor], classes: int, most: int) -> None:
-    forms = {
-        "confusion": TensorForm((classes, classes), torch.int64),
-        "bin_nodes": TensorForm((CALIBRATION_BINS,), torch.int64),
-        "bin_confidence": TensorForm((CALIBRATION_BINS,), torch.float32),
-        "bin_correct": TensorForm((CALIBRATION_BINS,), torch.int64),
-    }
-    _contribution(fields, forms)
+    forms = count_forms(where.partition("/")[0], classes)
+    _contribution(fields, {name: TensorForm(shape, dtype) for name, (shape, dtype) in forms.items()})
     if any(bool((value < 0).any()) for value in fields.values()):
         raise WireError(f"scores '{where}' hold negative counts")
+    counted = [fields[name] for name in ("confusion", "bin_nodes", "ranks") if name in fields]
     # Each entry is bounded before the sum, which could wrap around.
-    if bool((fields["confusion"] > most).any()) or bool((fields["bin_nodes"] > most).any()):
+    if any(bool((value > most).any()) for value in counted):
         raise WireError(f"scores '{where}' count more nodes than the {most} that the client has")
     if int(fields["confusion"].sum()) != most or int(fields["bin_nodes"].sum()) != most:
         raise WireError(f"scores '{where}' count other nodes than the {most} that the client has")
@@ -224,3 +220,7 @@ def _counts(where: str, fields: Mapping[str, Tensor], classes: int, most: int) -
     correct = fields["bin_correct"]
     if bool((correct > fields["bin_nodes"]).any()) or int(correct.sum()) != int(fields["confusion"].trace()):
         raise WireError(f"scores '{where}' hold other correct predictions by bin than by class")
+    if "ranks" in fields:
+        own = fields["confusion"].sum(1)
+        if not torch.equal(fields["ranks"].sum(2), torch.stack([most - own, own])):
+            raise WireError(f"scores '{where}' rank other nodes of a class than the client has")

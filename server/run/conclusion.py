@@ -15,6 +15,8 @@ from torch import Tensor
 from fedtag.common.config import RunConfig
 from fedtag.common.config.ingredients import packages
 from fedtag.common.models.parameters import fingerprint
+from fedtag.common.wording.scoring import METRICS, column
+from fedtag.common.wording.split import split_words
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.method import ServerMethod, course
 from fedtag.server.report.page import write_report
@@ -28,7 +30,10 @@ from fedtag.server.tracking.release import card_digest, released_settings
 from fedtag.server.tracking.rows import RoundRow, Summary
 from fedtag.server.tracking.run_directory import RunDirectory
 
+SUBSETS = ("val", "test")
 PACKAGES = ("flwr", "torch", "torch-geometric", "sentence-transformers", "transformers", "numpy")
+OWN = "each institution's own graph"
+"""What a run is on whose settings name no data."""
 
 
 def conclude(
@@ -37,10 +42,11 @@ def conclude(
     method: ServerMethod,
     run_state: RunState,
     closing: Traffic,
+    report: bool = True,
 ) -> Summary:
     """Write everything that a finished run has beside its rows; the model is that of the best round.
 
-    `closing` is the traffic of the last exchange, which belongs to no round.
+    `closing` is the traffic of the last exchange, which belongs to no round; without `report` that one is left out.
     """
     agreement = run_state.agreement
     assert agreement is not None
@@ -70,7 +76,8 @@ def conclude(
             directory.write_document(name, text)
     directory.write_summary(summary)
     write_model_card(directory)
-    write_report([directory.path], directory.path / "report.html")
+    if report:
+        write_report([directory.path], directory.path / "report.html")
     return summary
 
 
@@ -82,22 +89,31 @@ def summarise(
     closing: Traffic,
 ) -> Summary:
     """The figures of a run; those of the best round are at the released round."""
-    config = context.settings
+    config, agreement = context.settings, run_state.agreement
+    assert agreement is not None
     best = next((row for row in rows if row.round == run_state.best_round), None)
     last = rows[-1] if rows else None
     tokens = run_state.tokens
     seconds = [row.seconds for row in rows]
     return Summary(
         method=config.method,
-        data=", ".join(Path(source).name for source in config.data.source.split(";") if source),
+        data=", ".join(Path(source).name for source in config.data.source.split(";") if source) or OWN,
         clients=max((row.clients_ok for row in rows), default=0),
         rounds=len(rows),
         ratio=config.ratio if config.condenses else None,
         seed=config.seed,
         best_round=run_state.best_round,
-        val_accuracy=best.val_accuracy if best else None,
-        test_accuracy=best.test_accuracy if best else None,
-        test_macro_f1=best.test_macro_f1 if best else None,
+        metric=config.evaluation.metric,
+        **{
+            name: getattr(best, name, None)
+            for name in (f"{subset}_{column(metric)}" for subset in SUBSETS for metric in METRICS)
+        },
+        test_classes=[
+            {"class": name, **scores}
+            for name, scores in zip(agreement.classes, run_state.best_classes, strict=False)
+        ]
+        or None,
+        split=split_words(config.data.split, len(run_state.drawn), len(run_state.stated)),
         val_spread=best.val_spread if best else None,
         test_spread=best.test_spread if best else None,
         test_ece=best.test_ece if best else None,

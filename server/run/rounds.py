@@ -34,9 +34,9 @@ from fedtag.server.protocol.phases import Phase
 from fedtag.server.protocol.state import Aggregate, ServerState
 from fedtag.server.run.conclusion import conclude
 from fedtag.server.run.preparation import prepare
-from fedtag.server.state.checkpoint import CheckpointFolder
+from fedtag.server.state.checkpoint import CHECKPOINT, CheckpointFolder
 from fedtag.server.state.monitor import Monitor
-from fedtag.server.state.progress import Progress, announce_guarantee, announce_untrained
+from fedtag.server.state.progress import Progress, announce_extension, announce_guarantee, check_learning
 from fedtag.server.state.round import Round, Traffic
 from fedtag.server.state.run_state import RunState
 from fedtag.server.strategies.accounting import spent
@@ -49,7 +49,7 @@ from fedtag.server.tracking.meters import Meters
 from fedtag.server.tracking.rows import Summary
 from fedtag.server.tracking.run_directory import RunDirectory
 from fedtag.server.tracking.run_log import RunLog
-from fedtag.server.tracking.tensorboard import ScalarLog
+from fedtag.server.tracking.trackers.following import Trackers, chosen_trackers, trackers_of
 
 Witness = Callable[[int, Phase, ServerState, Outcome], None]
 """Told a round, one of its phases, the state with which clients were asked, and what came of that."""
@@ -67,6 +67,7 @@ class Rounds:
         witness: told what came of each exchange of a round, before the method's state follows from it; in a simulation
             that an audit does again, nowhere else.
         log: the coordinator's audit log; a simulation has none.
+        report: whether the report is written at the end, which takes longer than rounds over a few nodes.
     """
 
     def __init__(
@@ -78,8 +79,10 @@ class Rounds:
         meters: Meters | None = None,
         witness: Witness | None = None,
         log: AuditLog | None = None,
+        report: bool = True,
     ) -> None:
         self.config = config
+        self.report = report
         self.witness = witness
         self.log = RunLog(log)
         self.directory = directory
@@ -87,7 +90,7 @@ class Rounds:
         self.method = method_of(config)
         self.context = ServerContext(config, progress.note)
         self.paths = self.method.scoring_paths(self.context)
-        self.checkpoints = CheckpointFolder(directory.path / "checkpoint", config.decisive())
+        self.checkpoints = CheckpointFolder(directory.path / CHECKPOINT, config.decisive())
         self.exchange = Exchange(grid, config.exchange)
         self.aggregation = Aggregation(config, entropy_generator())
         self.run_state = RunState()
@@ -100,7 +103,8 @@ class Rounds:
 
         Raises:
             QuorumError: when too few clients answer; the checkpoint then holds the last complete round.
-            RunError: when another process writes the directory, or no client can train.
+            RunError: when another process writes the directory.
+            DataError: when no client has a training node; nothing is released then.
             ConfigError: the settings ask for something that is not installed, or that a phase does not allow.
         """
         with self.directory.exclusively(), self.monitor:
@@ -133,29 +137,33 @@ class Rounds:
         )
         self.sums = self._sums()
         self.directory.write_config(self.config.without_places().to_nested())
-        self.log.began(self.run_state.run, self.config.digest())
+        self.log.began(self.run_state.run, self.config.digest(), self.config.parent.run)
+        announce_extension(self.config, self.run_state.round, self.progress)
         self.progress.begin(self.config.rounds, self.run_state.round)
         pending = [] if self.run_state.pending is None else [self.run_state.pending]
         self.monitor.begin(self.run_state.run, [*self.directory.read_rounds(), *pending])
         steps = self.method.preparation(self.context)
         nameless = restored is not None and self.config.train.client_fraction < 1
-        if nameless or (self.config.parent and self.run_state.state is None and not steps):
+        if nameless or (self.config.parent.model and self.run_state.state is None and not steps):
             # Sampling goes by names, and Flower's node numbers may be others than before; and a released model must be
             # known to fit what clients have before they get it, which steps before round 1 tell as well.
             recall = Round(self.run_state.round + 1)
             recall.traffic = self.closing.traffic
             self.phases.run(recall, SCORE)
-        with ScalarLog(
-            self.directory.path / "tensorboard", first_round=self.run_state.round or None
-        ) as scalars:
+        run, done = self.run_state.run, self.run_state.round
+        with trackers_of(self.config, self.directory, run, done, self.progress.note) as trackers:
             prepare(steps, self._step, self.run_state, self.checkpoints)
             for round_number in range(self.run_state.round + 1, self.config.rounds + 1):
-                self._round(round_number, scalars)
+                self._round(round_number, trackers)
             outcome = self.sums.exchange(self.closing, CLOSE)
-            self._score_pending(outcome, True, scalars)
-        for reply in outcome.replies.values():
-            self.run_state.count_tokens(reply.content.values.get("tokens", {}))
-        summary = conclude(self.directory, self.context, self.method, self.run_state, self.closing.traffic)
+            self._score_pending(outcome, True, trackers)
+            for reply in outcome.replies.values():
+                self.run_state.count_tokens(reply.content.values.get("tokens", {}))
+            closing = self.closing.traffic
+            summary = conclude(
+                self.directory, self.context, self.method, self.run_state, closing, self.report
+            )
+            trackers.finished(summary)
         best = self.run_state.best
         self.log.released(
             self.run_state.run,
@@ -170,7 +178,7 @@ class Rounds:
             return PlainSums(self.phases, self.run_state, self.aggregation)
         return MaskedSums(self.phases, self.run_state, self.method, self.aggregation, self.config)
 
-    def _round(self, round_number: int, scalars: ScalarLog) -> None:
+    def _round(self, round_number: int, trackers: Trackers) -> None:
         start, run_state = time.monotonic(), self.run_state
         current = Round(round_number)
         outcome = Outcome({}, {})
@@ -182,7 +190,7 @@ class Rounds:
             )
             outcome = self._exchanged(current, phase)
             if position == 0:
-                self._score_pending(outcome, current.due, scalars)
+                self._score_pending(outcome, current.due, trackers)
             if self.witness is not None:
                 assert run_state.state is not None
                 self.witness(round_number, phase, run_state.state, outcome)
@@ -190,6 +198,7 @@ class Rounds:
             contributed |= outcome.contributed
         seconds, traffic = {**current.seconds, "bookkeeping": current.left(start)}, current.traffic
         if round_number == 1:
+            check_learning(outcome.reported, outcome.failures, self.progress)
             before = run_state.seconds
             seconds = {name: before.get(name, 0.0) + seconds.get(name, 0.0) for name in {**before, **seconds}}
             traffic = Traffic(run_state.up + traffic.up, run_state.down + traffic.down)
@@ -200,8 +209,6 @@ class Rounds:
         run_state.weights, run_state.failures, run_state.round = weights, outcome.failures, round_number
         run_state.contributed = contributed
         run_state.save(self.checkpoints)
-        if round_number == 1:
-            announce_untrained(outcome.reported, self.progress)
         remark = self.method.remark(run_state.state, self.context)
         if remark not in ("", self.remark):
             self.progress.note(remark, fields(Event.PARTLY_LEARNED, round=round_number))
@@ -239,14 +246,14 @@ class Rounds:
         run_state.memory = {**others, **prefixed(phase.moves, memory)}
         return weights
 
-    def _score_pending(self, outcome: Outcome, due: bool, scalars: ScalarLog) -> None:
+    def _score_pending(self, outcome: Outcome, due: bool, trackers: Trackers) -> None:
         """Complete and write the row of the last round, whose model the replies score."""
         run_state = self.run_state
         row = run_state.pending
         if row is None:
             return
-        most = self.config.aggregation.max_share
-        scores = pool_scores(outcome.reported, self.paths, most) if due else None
+        most, metric = self.config.aggregation.max_share, self.config.evaluation.metric
+        scores = pool_scores(outcome.reported, self.paths, most, metric) if due else None
         troubles = {**outcome.failures, **run_state.failures}
         if scores is not None:
             row = with_scores(row, scores, self.chooses)
@@ -272,7 +279,7 @@ class Rounds:
         )
         self.directory.append_round(row)
         self.directory.append_clients(rows)
-        scalars.add_round(row)
+        trackers.scored(row)
         self.progress.scored(row)
         self.monitor.scored(row)
 
@@ -284,6 +291,7 @@ def planned(config: RunConfig) -> tuple[Sequence[Phase], Mapping[str, Any] | Non
         ConfigError: the settings ask for something that is not installed, or that a phase does not allow.
     """
     method, context = method_of(config), ServerContext(config)
+    chosen_trackers(config.tracking)
     phases, own = course(method, config.rounds, context), method.guarantee(None, context)
     check_phases(phases, config)
     if own is not None:

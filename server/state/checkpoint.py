@@ -17,9 +17,11 @@ from fedtag.common.errors import RunError
 from fedtag.common.tensors import owned, packed, read_tensors
 from fedtag.server.tracking.durable_files import json_text, write_atomically
 
-SCHEMA = "4"
+SCHEMA = "6"
 KEPT = 2
 HEADER = "fedtag"
+CHECKPOINT = "checkpoint"
+"""The folder of a run directory."""
 FILE_NAME = re.compile(r"round-(\d+)(?:-(\d+))?\.safetensors")
 
 
@@ -114,7 +116,7 @@ class CheckpointFolder:
             return Checkpoint(round_, tensors, state, note)
         if places:
             raise RunError(
-                f"{'; '.join(damaged)}; no checkpoint is left, start the run anew with another --out"
+                f"{'; '.join(damaged)}; no checkpoint is left, start the run anew with another out="
             )
         return None
 

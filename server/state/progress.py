@@ -7,6 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from fedtag.common.config import RunConfig
+from fedtag.common.config.extension import depending_on_rounds
+from fedtag.common.errors import DataError
 from fedtag.common.logs import Event, fields
 from fedtag.common.wire.records import Reply
 from fedtag.common.wording.scoring import deviation
@@ -49,7 +52,7 @@ def describe(row: RoundRow) -> str:
     """A scored row in a few words."""
     loss = "–" if row.train_loss is None else f"{row.train_loss:.4f}"
     validation = with_spread(row.val_accuracy, row.val_spread)
-    return f"loss {loss}, validation {validation}, test {with_spread(row.test_accuracy, row.test_spread)}"
+    return f"loss {loss}, validation accuracy {validation}, test {with_spread(row.test_accuracy, row.test_spread)}"
 
 
 class SilentProgress:
@@ -95,6 +98,12 @@ class LineProgress:
         LOGGER.warning("%s", text, extra=told)
 
 
+def announce_extension(config: RunConfig, done: int, progress: Progress) -> None:
+    """Say what follows from the number of rounds where a run begins that extends another one."""
+    for sentence in depending_on_rounds(config) if config.extends(done) else ():
+        progress.note(f"{sentence}.", fields(Event.EXTENDED, round=done))
+
+
 def announce_guarantee(guarantee: Mapping[str, Any] | None, rounds: int, progress: Progress) -> None:
     """Say what the noise of a run will guarantee before any work is done.
 
@@ -113,10 +122,20 @@ def announce_guarantee(guarantee: Mapping[str, Any] | None, rounds: int, progres
     )
 
 
-def announce_untrained(replies: Mapping[str, Reply], progress: Progress) -> None:
-    """Tell a person, after round 1, if there is nothing to learn from."""
-    if not any(reply.content.values["sizes"]["train_nodes"] for reply in replies.values()):
-        progress.note(
-            "no client has a training node, so nothing is learned: give nodes a split, or --split",
-            fields(Event.NOTHING_LEARNED, round=1),
-        )
+def check_learning(reported: Mapping[str, Reply], failures: Mapping[str, str], progress: Progress) -> None:
+    """Refuse a run in which there is nothing to learn from; where somebody may not have answered, only say so.
+
+    Args:
+        reported: who told counts of nodes in round 1, to which all clients are asked.
+        failures: who did not answer.
+        progress: told.
+
+    Raises:
+        DataError: no client has a training node.
+    """
+    if any(reply.content.values["sizes"]["train_nodes"] for reply in reported.values()):
+        return
+    sentence = "no client has a training node, so nothing is learned: give nodes a split, or draw one with data.split"
+    if reported and not failures:
+        raise DataError(sentence)
+    progress.note(sentence, fields(Event.NOTHING_LEARNED, round=1))

@@ -39,6 +39,7 @@ class RunState:
         best_path: the way of scoring by which that model was best.
         best_condensed: the condensed graph behind it; empty where there is none.
         best_reliability: calibration bins of that model, by subset.
+        best_classes: its scores on the test nodes of each class, in the order of classes.
         tokens: of the encoder and the language model, summed over clients.
         memory: what the server optimiser knows.
         statistics: the newest ones of each client, from which distribution-aware weights are made.
@@ -52,6 +53,7 @@ class RunState:
         nodes: which node answered last under each name; only for messages to people, because after a resumption
             a node has no name until it tells it anew.
         releases: of fedtag, and of the other packages that the run is made of, at each client, by package.
+        drawn: clients whose data came without a split, so that theirs was drawn.
     """
 
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -72,6 +74,7 @@ class RunState:
     best_path: str | None = None
     best_condensed: Mapping[str, Tensor] = field(default_factory=dict)
     best_reliability: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    best_classes: Sequence[Mapping[str, Any]] = field(default_factory=list)
     tokens: dict[str, int] = field(default_factory=dict)
     memory: Mapping[str, Tensor] = field(default_factory=dict)
     statistics: Mapping[str, Any] = field(default_factory=dict)
@@ -83,6 +86,7 @@ class RunState:
     nodes: Mapping[int, str] = field(default_factory=dict)
     users: Mapping[str, int] | None = None
     releases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    drawn: tuple[str, ...] = ()
 
     def consider(
         self,
@@ -109,6 +113,7 @@ class RunState:
             self.best_reliability = {
                 subset: [vars(part) for part in tally.reliability] for subset, tally in subsets.items()
             }
+            self.best_classes = [vars(one) for one in scores.test.classes]
             if releasable:
                 self.best_score = self.best_score if score is None else score
 
@@ -144,6 +149,7 @@ class RunState:
             "best_score": self.best_score,
             "best_path": self.best_path,
             "best_reliability": self.best_reliability,
+            "best_classes": self.best_classes,
             "tokens": self.tokens,
             "statistics": dict(self.statistics),
             "contributed": {client: dict(reported) for client, reported in self.contributed.items()},
@@ -154,6 +160,7 @@ class RunState:
             "nodes": {str(node): client for node, client in self.nodes.items()},
             "users": None if self.users is None else dict(self.users),
             "releases": dict(self.releases),
+            "drawn": self.drawn,
         }
         folder.save(self.round, tensors, values, 0 if self.round else self.prepared)
 
@@ -168,7 +175,7 @@ class RunState:
         if found is None:
             if directory.read_rounds():
                 raise RunError(
-                    f"{folder.path} is gone, so the run cannot go on; start anew with another --out"
+                    f"{folder.path} is gone, so the run cannot go on; start anew with another out="
                 )
             return None
         directory.truncate_after(found[0].round - 1)
@@ -176,7 +183,7 @@ class RunState:
         if rounds != list(range(1, found[0].round)):
             raise RunError(
                 f"metrics.jsonl in {directory.path} does not hold rounds 1 to {found[0].round - 1}, one row each; "
-                "restore it, or start anew with another --out"
+                "restore it, or start anew with another out="
             )
         return found
 
@@ -208,6 +215,7 @@ class RunState:
             best_path=values["best_path"],
             best_condensed=tensors.section("best_condensed"),
             best_reliability=values["best_reliability"],
+            best_classes=values["best_classes"],
             tokens=values["tokens"],
             memory=tensors.section("memory"),
             statistics=values["statistics"],
@@ -219,6 +227,7 @@ class RunState:
             nodes={int(node): client for node, client in values["nodes"].items()},
             users=values["users"],
             releases=values["releases"],
+            drawn=tuple(values["drawn"]),
         )
         return run_state, checkpoint.note
 

@@ -10,21 +10,25 @@ from fedtag.common.numerics.scores import Tally
 from fedtag.common.numerics.shares import capped_shares
 
 FEWEST_TRIMMED = 5
-"""Clients from which on the lowest and the highest accuracy count for nothing."""
+"""Clients from which on the lowest and the highest value count for nothing."""
 
 
-def selection(tallies: Mapping[str, Tally], most: float) -> float | None:
-    """The mean accuracy over clients, weighted by their capped numbers of nodes, trimmed by one at each end.
+def selection(tallies: Mapping[str, Tally], most: float, metric: str = "accuracy") -> float | None:
+    """The mean of a metric over clients, weighted by their capped numbers of nodes, trimmed by one at each end.
+
+    A client for which it is undefined has no part in the mean: one without a validation node; of the areas, one whose
+    validation nodes are all of one class.
 
     Args:
         tallies: of the validation nodes, by client.
         most: `aggregation.max-share`.
+        metric: `evaluation.metric`.
 
     Returns:
-        A fraction; None without any validation node.
+        A fraction; None where it is undefined for every client.
     """
     ranked = sorted(
-        (tally.accuracy, client) for client, tally in tallies.items() if tally.accuracy is not None
+        (value, client) for client, tally in tallies.items() if (value := tally.value(metric)) is not None
     )
     if len(ranked) >= FEWEST_TRIMMED:
         ranked = ranked[1:-1]
@@ -33,7 +37,7 @@ def selection(tallies: Mapping[str, Tally], most: float) -> float | None:
     nodes = {client: tallies[client].nodes for _, client in ranked}
     total = sum(nodes.values())
     shares = capped_shares({client: count / total for client, count in nodes.items()}, most)
-    return math.fsum(shares[client] * accuracy for accuracy, client in ranked)
+    return math.fsum(shares[client] * value for value, client in ranked)
 
 
 def spread(tallies: Mapping[str, Tally]) -> float | None:

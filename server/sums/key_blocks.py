@@ -22,6 +22,8 @@ from fedtag.server.state.run_state import RunState
 
 DEAL_SHARES = Phase(SHARES, "clients prepare the secrets of a block of sums and deal shares of them")
 
+LATE = "came after the groups of the run were drawn, which stay: its updates take part from the next run on"
+
 
 class KeyBlocks:
     """The current block and the way to it; nothing of it is in a checkpoint, so that no secret serves twice.
@@ -49,6 +51,7 @@ class KeyBlocks:
         # Why clients have no part: in any block from now on, in the current one.
         self.barred: dict[str, str] = {}
         self.outside: dict[str, str] = {}
+        self.late: set[str] = set()
         self.warned = False
 
     def begun(self, current: Round) -> tuple[Block, int, list[int]]:
@@ -151,7 +154,7 @@ class KeyBlocks:
             for client in members
         }
         self.joined, self.unread, self.next = set(), {}, 0
-        self.outside = {**self.barred, **failures}
+        self.outside = {**self._late(current, block), **self.barred, **failures}
         if len(block.members) == 2 and not self.warned:
             self.warned = True
             self.phases.progress.note(
@@ -164,6 +167,18 @@ class KeyBlocks:
         """What members committed to, where sums are opened by group."""
         reported = {client: self.peers.reported.get(client, {}).get(DRAW) for client in asked}
         return {client: str(draw) for client, draw in reported.items()} if self.grouped else {}
+
+    def _late(self, current: Round, block: Block) -> dict[str, str]:
+        """Why members who came after the groups were drawn have no part in sums of groups; each is named once."""
+        grouped = {name for group in self.run_state.groups for name in group}
+        late = dict.fromkeys(sorted(block.members.keys() - grouped), LATE) if grouped else {}
+        for client in late.keys() - self.late:
+            self.phases.progress.note(
+                f"round {current.number}: {client} {LATE}",
+                fields(Event.SECURE_SUM, round=current.number, client=client),
+            )
+        self.late |= late.keys()
+        return late
 
     def _group(self, block: Block) -> None:
         """Draw the groups of the run by what the members of its first block committed to."""

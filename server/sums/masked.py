@@ -11,6 +11,7 @@ import torch
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ProtocolError, QuorumError, WireError
 from fedtag.common.logs import Event, fields
+from fedtag.common.numerics.scores import LOCAL
 from fedtag.common.secure.block import Block
 from fedtag.common.secure.groups import Groups
 from fedtag.common.secure.names import JOIN
@@ -85,7 +86,7 @@ class MaskedSums:
                 if attempt == attempts:
                     raise QuorumError(
                         f"round {current.number} stopped, since its sum could not be opened: {error}. "
-                        f"Complete rounds are safe: continue with --resume {self.phases.directory.path}"
+                        f"Complete rounds are safe: resume {self.phases.directory.path}"
                     ) from error
                 self.phases.progress.note(
                     f"round {current.number} is repeated with a new block: {error}",
@@ -184,7 +185,7 @@ class MaskedSums:
         if not self.hidden:
             return layout_of(forms, users)
         paths = self.method.scoring_paths(self.phases.context) if due else ()
-        local = ("local",) if phase.sums and self.config.evaluation.local else ()
+        local = (LOCAL,) if phase.sums and self.config.evaluation.local else ()
         return layout_of(forms, users, (*paths, *local), len(self.run_state.agreement.classes), True)
 
     def _weights(

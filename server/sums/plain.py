@@ -86,5 +86,5 @@ class PlainSums:
             raise QuorumError(
                 f"round {current.number} stopped: {updates} clients sent an update, "
                 f"aggregation.rule = {self.aggregation.config.aggregation.rule} needs {needed}. "
-                f"Complete rounds are safe: continue with --resume {self.phases.directory.path}"
+                f"Complete rounds are safe: resume {self.phases.directory.path}"
             )

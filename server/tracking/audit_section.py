@@ -15,7 +15,7 @@ from fedtag.common.wording.privacy import (
     population_sentence,
     verdict,
 )
-from fedtag.server.tracking.markdown import environment
+from fedtag.server.tracking.markdown import template
 
 TEMPLATE = """\
 ## Membership inference
@@ -43,15 +43,11 @@ TEMPLATE = """\
 
 def audit_section(record: Mapping[str, Any]) -> str:
     """A record as Markdown: whom it compared, every attack on every target, and what follows."""
-    return (
-        environment()
-        .from_string(TEMPLATE)
-        .render(
-            population=population_sentence(record),
-            rows=[row for target in record["targets"] for row in attack_rows(target)],
-            conclusions=conclusions(record),
-            verdicts=[verdict(target) for target in record["targets"]],
-            controls=control_sentences(record),
-            left=LEFT,
-        )
+    return template(TEMPLATE).render(
+        population=population_sentence(record),
+        rows=[row for target in record["targets"] for row in attack_rows(target)],
+        conclusions=conclusions(record),
+        verdicts=[verdict(target) for target in record["targets"]],
+        controls=control_sentences(record),
+        left=LEFT,
     )

@@ -24,6 +24,9 @@ A node classifier for text-attributed graphs, trained by fedtag with the method 
 | Rounds | {{ rounds }} |
 | Condensation ratio | {{ ratio|number }} |
 | Seed | {{ seed|cell }} |
+{% if summary and summary.split %}
+| Split | {{ summary.split|cell }} |
+{% endif %}
 {% for key, value in facts %}
 | {{ key|cell }} | {{ value|cell }} |
 {% endfor %}
@@ -43,16 +46,29 @@ The run did not record names of classes.
 
 ## Results
 
-Scores of the global model on each client's full local graph, correct over count, pooled over all clients. {% if chosen %}The round was chosen by validation alone: by the mean over clients, weighted by capped numbers of nodes and trimmed by one client at each end from five on.{% else %}No round was chosen, the newest model is released: under differential privacy a choice would be a query of its own, of hidden scores nobody sees whose they are, and without validation nodes there is nothing to choose by.{% endif %}
+Scores of the global model on each client's full local graph, correct over count, pooled over all clients. {% if chosen %}The round was chosen by validation alone: by the mean {{ metric }} over clients, weighted by capped numbers of nodes and trimmed by one client at each end from five on.{% else %}No round was chosen, the newest model is released: under differential privacy a choice would be a query of its own, of hidden scores nobody sees whose they are, and without validation nodes there is nothing to choose by.{% endif %}
 
 
 | score | split | value | round |
 | --- | --- | --- | --- |
 | accuracy | validation | {{ val_accuracy|percent }}{{ val_spread|over_clients }} | {{ best_round|cell }} |
 | accuracy | test | {{ test_accuracy|percent }}{{ test_spread|over_clients }} | {{ best_round|cell }} |
-| macro-F1 | test | {{ test_macro_f1|percent }} | {{ best_round|cell }} |
+{% for name, value in others %}
+| {{ name }} | test | {{ value|percent }} | {{ best_round|cell }} |
+{% endfor %}
 | expected calibration error | test | {{ test_ece|percent }} | {{ best_round|cell }} |
 | accuracy | test | {{ last_test_accuracy|percent }} | {{ last_round|cell }} (last) |
+{% if class_rows %}
+
+Test nodes by class; AUROC and AUPRC of the class against all others, from scores in 128 bins:
+
+| class | nodes | precision | recall | F1 | AUROC | AUPRC |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+{% for row in class_rows %}
+{% set one = row.scores %}
+| {{ row.name|cell }} | {{ one.nodes|number }} | {{ one.precision|percent }} | {{ one.recall|percent }} | {{ one.f1|percent }} | {{ one.auroc|percent }} | {{ one.auprc|percent }} |
+{% endfor %}
+{% endif %}
 {% if client_rows %}
 
 | client | nodes | training nodes | validation | test | test macro-F1 |

@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 from fedtag.common.errors import RunError
 
 LOCK = ".lock"
+RESTORE = "restore the file from a copy, or do the run anew"
 
 
 @contextmanager
@@ -126,3 +127,31 @@ def drop_unfinished_line(path: Path) -> None:
     finished = content.rfind(b"\n") + 1
     if finished < len(content):
         write_atomically(path, content[:finished])
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """The JSON object of a whole file, None where there is no file."""
+    if not path.exists():
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunError(f"{path} is not JSON ({error}); restore the file") from error
+    if not isinstance(record, dict):
+        raise RunError(f"{path} is not a JSON object; restore the file")
+    return record
+
+
+def require_whole(path: Path) -> None:
+    """Raise RunError where a file of a finished run is missing, empty or cut, and not what it wrote."""
+    if not path.exists():
+        state = "is missing"
+    elif not path.stat().st_size:
+        state = "is empty"
+    else:
+        with path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read() == b"\n":
+                return
+        state = "ends within a line"
+    raise RunError(f"{path} {state}, although the run has finished; {RESTORE}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 
 from fedtag.common.wording.scoring import over_clients
 from fedtag.common.wording.visible import visible_line
@@ -20,8 +21,9 @@ MARK = re.compile(r"^(?:([-+=])|(\d{1,9})([.)]))")
 """How a line begins that is an item of a list or underlines the one above."""
 
 
-def environment() -> Environment:
-    """Jinja2 with the filters that make Markdown cells."""
+@cache
+def template(source: str) -> Template:
+    """A template that has filters which make Markdown cells; compiled once."""
     made = Environment(
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -31,7 +33,7 @@ def environment() -> Environment:
     filters: dict[str, Callable[..., str]] = {"cell": cell, "item": item, "code": code, "percent": percent}
     made.filters |= filters | {"number": number, "listed": listed, "whole_percent": whole_percent}
     made.filters["over_clients"] = over_clients
-    return made
+    return made.from_string(source)
 
 
 def cell(value: Any) -> str:

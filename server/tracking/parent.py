@@ -1,4 +1,7 @@
-"""The released model that a run trains on from: kept in the run directory, so that the run goes on wherever it lies."""
+"""The run that a run goes on from, by its released model or with all that was kept of it.
+
+What is needed of it lies in the run directory, so that the run goes on wherever it lies.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,30 @@ import shutil
 from pathlib import Path
 
 from fedtag.common.errors import RunError
+from fedtag.server.tracking.durable_files import read_object
 from fedtag.server.tracking.release import Release, read_release
-from fedtag.server.tracking.run_directory import MODEL, MODEL_CARD, RunDirectory, read_object
+from fedtag.server.tracking.run_directory import DISCLOSURES, MODEL, MODEL_CARD, RunDirectory
 
 PARENT = "parent"
 ORIGIN = "origin.json"
 
 
-def keep_parent(source: RunDirectory, destination: Path) -> None:
-    """Copy a released model into a new run directory, with the name of the run that it is from."""
+def keep_parent(source: RunDirectory, destination: Path, extended: int = 0) -> None:
+    """Copy a released model into a new run directory, with the name of the run that it is from.
+
+    Args:
+        source: the run, or a folder with its model.
+        destination: the new run directory.
+        extended: after how many rounds the run is extended, which may have released no model; 0: only its model counts.
+    """
     folder = destination / PARENT
     folder.mkdir(parents=True)
-    for name in (MODEL, MODEL_CARD):
-        shutil.copyfile(source.path / name, folder / name)
-    (folder / ORIGIN).write_text(json.dumps({"run": source.path.resolve().name}), encoding="utf-8")
+    files = (MODEL, MODEL_CARD, DISCLOSURES) if extended else (MODEL, MODEL_CARD)
+    for name in files:
+        if (source.path / name).exists() or not extended:
+            shutil.copyfile(source.path / name, folder / name)
+    origin = {"run": source.path.resolve().name, "extended": extended}
+    (folder / ORIGIN).write_text(json.dumps(origin), encoding="utf-8")
 
 
 def read_parent(directory: RunDirectory, expected: str) -> Release:
@@ -30,7 +43,7 @@ def read_parent(directory: RunDirectory, expected: str) -> Release:
         RunError: the run directory has lost it, or has another one.
     """
     folder = directory.path / PARENT
-    remedy = "restore the folder, or start the run anew with --from"
+    remedy = "restore the folder, or start a run anew from that model"
     if not folder.is_dir():
         raise RunError(f"{folder}, the model that the run trains on from, is missing: {remedy}")
     release = read_release(RunDirectory.open_release(folder))
@@ -39,11 +52,18 @@ def read_parent(directory: RunDirectory, expected: str) -> Release:
     return release
 
 
+def parent_name(directory: RunDirectory) -> str:
+    """The name of the run that a run goes on from; empty where it began anew."""
+    return str((read_object(directory.path / PARENT / ORIGIN) or {}).get("run", ""))
+
+
 def parent_words(directory: RunDirectory) -> str:
-    """The run and round that a run trains on from; empty where it began anew."""
+    """The run and round that a run goes on from; empty where it began anew."""
     folder = directory.path / PARENT
-    card = read_object(folder / MODEL_CARD)
+    card, told = read_object(folder / MODEL_CARD), read_object(folder / ORIGIN) or {}
+    origin = told.get("run", "a run")
+    if rounds := told.get("extended"):
+        return f"{origin}, extended after its {rounds} rounds"
     if card is None:
         return ""
-    origin = (read_object(folder / ORIGIN) or {}).get("run", "a run")
     return f"{origin}, round {card.get('round')}, model {str(card.get('fingerprint'))[:12]}"

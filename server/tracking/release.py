@@ -110,6 +110,8 @@ def read_release(run: RunDirectory) -> Release:
         RunError: there is none, or one of the files is damaged, belongs to another model or lacks something.
     """
     if run.finished and not any((run.path / name).exists() for name in (MODEL, MODEL_CARD)):
+        if run.read_config().get("method") in releasing():
+            raise RunError(f"{run.path} has lost {MODEL} and {MODEL_CARD}; {REMEDY}")
         raise RunError(
             f"{run.path} is a finished run that released no model, as its method leaves models with the clients; "
             f"use a run of {', '.join(releasing())}"

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
-from numbers import Integral, Real
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeVar, get_args
 
 from fedtag.common.errors import RunError
+from fedtag.common.wording.scoring import METRICS, column
 
-COLUMNS = "columns"
 Protection = Literal["none", "masked", "encrypted", "noised"]
 """What hides a record from whoever receives or carries it."""
 
@@ -23,7 +22,8 @@ Protection = Literal["none", "masked", "encrypted", "noised"]
 class RoundRow:
     """One line of metrics.jsonl: the scores of the global model of a round, and what the round cost.
 
-    Accuracies, macro-F1 and calibration error are fractions in [0, 1], None where no node was scored.
+    Accuracies, macro-F1, AUROC, AUPRC and calibration error are fractions in [0, 1], None where no node was scored; the
+    areas also where all scored nodes are of one class.
     `local_*` are the scores of the locally trained models. `effective_ratio` is the share of nodes that
     was trained on, None where nothing is condensed. `empty` marks a round without any contributor. `selection` is
     what the released round is chosen by, None where none is chosen; `val_spread` and `test_spread` are the standard
@@ -50,6 +50,12 @@ class RoundRow:
     selection: float | None = None
     val_spread: float | None = None
     test_spread: float | None = None
+    val_balanced_accuracy: float | None = None
+    test_balanced_accuracy: float | None = None
+    val_auroc: float | None = None
+    test_auroc: float | None = None
+    val_auprc: float | None = None
+    test_auprc: float | None = None
 
     def __post_init__(self) -> None:
         check_fractions(self, f"round {self.round}")
@@ -90,6 +96,9 @@ class ClientRow:
     statistics: Mapping[str, float | None] = field(default_factory=dict)
     condensation: Mapping[str, float | None] = field(default_factory=dict)
     parameters: int | None = None
+    test_balanced_accuracy: float | None = None
+    test_auroc: float | None = None
+    test_auprc: float | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -143,8 +152,9 @@ class NodeTokens:
 class Summary:
     """summary.json: the result of a finished run.
 
-    `best_round` is chosen by validation alone, and is the last under differential privacy and hidden statistics;
-    `val_accuracy`, `test_accuracy`, their spreads over clients and `test_macro_f1` are those of that round.
+    `best_round` is chosen by validation alone, by `metric`, and is the last under differential privacy and hidden
+    statistics; scores, their spreads over clients and `test_classes` are those of that round. `test_classes` has of
+    each class: class, nodes, precision, recall, f1, auroc, auprc.
     `seconds_per_round` is the median. The numbers of tokens are None where the method reads no text;
     `llm_tokens_full_text` is what the prompts would take with the full texts of the selected neighbours,
     `llm_tokens_two_hop` with all texts within two hops; `llm_summaries` is of how many nodes.
@@ -154,7 +164,7 @@ class Summary:
     privacy: epsilon, delta, noise, clip, mode, unit, rounds; an epsilon of None is no bound. `weights_lag` is
     by how many rounds the statistics that made the weights are older than the updates. `parameters` is how many
     numbers the model has that predicts; where clients have networks of their own, the largest of these, None if they
-    do not tell.
+    do not tell. `split` says where training, validation and test nodes are from.
     """
 
     method: str
@@ -187,9 +197,23 @@ class Summary:
     parameters: int | None = None
     val_spread: float | None = None
     test_spread: float | None = None
+    metric: str = "accuracy"
+    val_macro_f1: float | None = None
+    val_balanced_accuracy: float | None = None
+    test_balanced_accuracy: float | None = None
+    val_auroc: float | None = None
+    test_auroc: float | None = None
+    val_auprc: float | None = None
+    test_auprc: float | None = None
+    test_classes: Sequence[Mapping[str, Any]] | None = None
+    split: str | None = None
 
     def __post_init__(self) -> None:
         check_fractions(self, "the summary")
+        if self.metric not in METRICS:
+            raise RunError(
+                f"metric of the summary is '{self.metric}'; it must be one of {', '.join(METRICS)}"
+            )
 
     @property
     def tokens_per_node(self) -> NodeTokens | None:
@@ -201,6 +225,8 @@ class Summary:
 
 
 Row = RoundRow | ClientRow | Disclosure | Summary
+SCORES = (*map(column, METRICS), "_ece")
+"""How the names of fields end that hold a fraction."""
 RowType = TypeVar("RowType", RoundRow, ClientRow, Disclosure, Summary)
 
 
@@ -208,47 +234,9 @@ def check_fractions(row: Row, where: str) -> None:
     """Raise RunError where a score lies outside [0, 1], as a percentage does."""
     for item in fields(row):
         value = getattr(row, item.name)
-        is_score = item.name.endswith(("accuracy", "macro_f1", "_ece"))
+        is_score = item.name.endswith(SCORES)
         if is_score and value is not None and not math.isnan(value) and not 0.0 <= value <= 1.0:
             raise RunError(f"{item.name} of {where} is {value}; it must be a fraction in [0, 1]")
-
-
-def row_to_object(row: Row) -> dict[str, Any]:
-    """The JSON object of a row, without NaN or infinity.
-
-    A field that may be empty becomes None where its value is not finite.
-
-    Raises:
-        RunError: a field that must have a value is not finite, or has a type that JSON lacks.
-    """
-    record: dict[str, Any] = {}
-    for item in fields(row):
-        value = plain(getattr(row, item.name), item.name)
-        missing = value is None and not may_be_empty(item)
-        if isinstance(value, dict) and not entries_may_be_empty(item):
-            missing = None in value.values()
-        if missing:
-            raise RunError(
-                f"{item.name} of a {type(row).__name__} is not finite; only a finite number can be kept"
-            )
-        record[key_of(item)] = value
-    return {**record.pop(COLUMNS, {}), **record}
-
-
-def object_to_row(kind: type[RowType], record: Mapping[str, Any]) -> RowType:
-    """The row of a JSON object; keys that this version does not know are columns of a method, or ignored.
-
-    Raises:
-        RunError: a key without a default is missing.
-    """
-    names = {key_of(item): item.name for item in fields(kind)}
-    known = {names[key]: value for key, value in record.items() if key in names}
-    if COLUMNS in names:
-        known[COLUMNS] = {key: value for key, value in record.items() if key not in names}
-    try:
-        return kind(**known)
-    except TypeError as error:
-        raise RunError(f"an object is no {kind.__name__}: {error}") from error
 
 
 def best_round(rows: Sequence[RoundRow]) -> RoundRow | None:
@@ -257,35 +245,3 @@ def best_round(rows: Sequence[RoundRow]) -> RoundRow | None:
     if not judged:
         return rows[-1] if rows else None
     return max(judged, key=lambda row: (row.selection or 0.0, -row.round))
-
-
-def key_of(item: Field[Any]) -> str:
-    """The name of a field in the files."""
-    return str(item.metadata.get("key", item.name))
-
-
-def may_be_empty(item: Field[Any]) -> bool:
-    """Whether None is a value of the field; annotations are strings in this module."""
-    return str(item.type).endswith("| None")
-
-
-def entries_may_be_empty(item: Field[Any]) -> bool:
-    """Whether None is a value of the entries of a field that holds a mapping."""
-    return "| None]" in str(item.type) or ", Any]" in str(item.type)
-
-
-def plain(value: object, name: str) -> Any:
-    """The value in JSON's own types; numbers that are not finite become None."""
-    if value is None or isinstance(value, str | bool):
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value) if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry, f"{name}.{key}") for key, entry in value.items()}
-    if isinstance(value, Sequence):
-        return [plain(entry, name) for entry in value]
-    raise RunError(
-        f"{name} is a {type(value).__name__}, which JSON lacks; pass a Python number, text, list or dict"
-    )

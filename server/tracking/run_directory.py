@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from torch import Tensor
 from fedtag.common.errors import RunError
 from fedtag.common.tensors import tensor_bytes, tensors_of
 from fedtag.server.tracking.durable_files import (
+    RESTORE,
     append_lines,
     drop_unfinished_line,
     encoded,
@@ -24,9 +23,13 @@ from fedtag.server.tracking.durable_files import (
     json_text,
     keep_lines,
     read_lines,
+    read_object,
+    require_whole,
     write_atomically,
 )
-from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary, object_to_row, row_to_object
+from fedtag.server.tracking.row_objects import object_to_row, row_to_object
+from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow, RowType, Summary
+from fedtag.server.tracking.toml_values import toml_table
 
 CONFIG = "config.toml"
 METRICS = "metrics.jsonl"
@@ -160,6 +163,8 @@ class RunDirectory:
     def read_config(self) -> dict[str, Any]:
         """The settings; empty where the run has not written them yet."""
         path = self.path / CONFIG
+        if self.finished:
+            require_whole(path)
         if not path.exists():
             return {}
         try:
@@ -168,21 +173,49 @@ class RunDirectory:
             raise RunError(f"{path} is not TOML ({error}); restore the file") from error
 
     def read_rounds(self) -> list[RoundRow]:
-        """The rows of metrics.jsonl."""
-        return [object_to_row(RoundRow, record) for record in read_lines(self.path / METRICS)]
+        """The rows of metrics.jsonl.
+
+        Raises:
+            RunError: the file is damaged, or a finished run has lost rows.
+        """
+        rows, summary = self._rows(RoundRow, METRICS), self.read_summary()
+        if summary is not None and [row.round for row in rows] != list(range(1, summary.rounds + 1)):
+            raise RunError(
+                f"{self.path / METRICS} does not hold rounds 1 to {summary.rounds}, one row each; {RESTORE}"
+            )
+        return rows
 
     def read_clients(self) -> list[ClientRow]:
-        """The rows of clients.jsonl."""
-        return [object_to_row(ClientRow, record) for record in read_lines(self.path / CLIENTS)]
+        """The rows of clients.jsonl; errors as of `read_rounds`."""
+        return self._rows(ClientRow, CLIENTS)
 
     def read_disclosures(self) -> list[Disclosure]:
-        """The rows of disclosures.jsonl."""
-        return [object_to_row(Disclosure, record) for record in read_lines(self.path / DISCLOSURES)]
+        """The rows of disclosures.jsonl; errors as of `read_rounds`."""
+        return self._rows(Disclosure, DISCLOSURES)
 
     def read_summary(self) -> Summary | None:
-        """The summary, None where the run has not finished."""
+        """The summary, None where the run has not finished.
+
+        Raises:
+            RunError: the file is damaged.
+        """
         record = read_object(self.path / SUMMARY)
-        return None if record is None else object_to_row(Summary, record)
+        return None if record is None else row_of(Summary, record, self.path / SUMMARY)
+
+    def check(self) -> None:
+        """Raise RunError where a file of the contract is damaged, or missing in a finished run."""
+        self.read_config()
+        for read in (self.read_rounds, self.read_clients, self.read_disclosures):
+            read()
+
+    def _rows(self, kind: type[RowType], name: str) -> list[RowType]:
+        path = self.path / name
+        if self.finished:
+            require_whole(path)
+        return [
+            row_of(kind, record, f"{path}, line {number}")
+            for number, record in enumerate(read_lines(path), start=1)
+        ]
 
     def read_model_card(self) -> dict[str, Any]:
         """model.json; empty where no model has been written."""
@@ -204,9 +237,7 @@ class RunDirectory:
         if not path.exists() and self.read_model_card():
             raise RunError(f"{path}, which {MODEL_CARD} describes, is missing; restore both from the run")
         if not path.exists():
-            raise RunError(
-                f"{path} does not exist; the run has not released a model yet, continue it with --resume"
-            )
+            raise RunError(f"{path} does not exist; the run has not released a model yet: resume it")
         content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != self.read_model_card().get("sha256"):
             raise RunError(
@@ -226,62 +257,31 @@ def is_run(path: Path) -> bool:
 def require_free(path: Path) -> None:
     """Raise RunError where something lies that a new run, or a new model, would overwrite."""
     if path.exists() and not path.is_dir():
-        raise RunError(f"{path} is a file, not a folder; choose another --out")
+        raise RunError(f"{path} is a file, not a folder; choose another out=")
     if is_run(path):
         state = "a finished run" if (path / SUMMARY).exists() else "an unfinished run"
-        raise RunError(f"{path} holds {state}; choose another --out, or continue it with --resume {path}")
+        raise RunError(f"{path} holds {state}; choose another out=, or resume it")
     if path.exists() and any(path.iterdir()):
-        raise RunError(f"{path} is not empty and is no run directory; choose another --out")
+        raise RunError(f"{path} is not empty and is no run directory; choose another out=")
 
 
 def require_run(path: Path) -> None:
     """Raise RunError where a path is no run directory."""
     if not path.is_dir():
-        raise RunError(f"{path} is not a folder; name the --out folder of an earlier run")
+        raise RunError(f"{path} is not a folder; name the folder of an earlier run")
     if not is_run(path):
         raise RunError(
-            f"{path} is no run directory: it has none of {', '.join(CONTRACT)}; name an earlier --out"
+            f"{path} is no run directory: it has none of {', '.join(CONTRACT)}; name the folder of an earlier run"
         )
 
 
-def read_object(path: Path) -> dict[str, Any] | None:
-    """The JSON object of a whole file, None where there is no file."""
-    if not path.exists():
-        return None
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RunError(f"{path} is not JSON ({error}); restore the file") from error
-    if not isinstance(record, dict):
-        raise RunError(f"{path} is not a JSON object; restore the file")
-    return record
-
-
-def toml_table(settings: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """A mapping in TOML's own types, without the settings that are None."""
-    return {
-        str(key): toml_value(value, f"{prefix}{key}") for key, value in settings.items() if value is not None
-    }
-
-
-def toml_value(value: object, name: str) -> Any:
-    """A value in TOML's own types.
+def row_of(kind: type[RowType], record: Mapping[str, Any], where: Path | str) -> RowType:
+    """The row of a JSON object.
 
     Raises:
-        RunError: TOML cannot hold it.
+        RunError: it is none, with where it stands.
     """
-    if isinstance(value, Enum):
-        return toml_value(value.value, name)
-    if isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, Mapping):
-        return toml_table(value, f"{name}.")
-    if isinstance(value, list | tuple):
-        return [toml_value(entry, name) for entry in value]
-    if isinstance(value, set | frozenset):
-        return sorted(toml_value(entry, name) for entry in value)
-    raise RunError(
-        f"setting {name} is a {type(value).__name__}, which TOML lacks; pass text, numbers, lists or tables"
-    )
+    try:
+        return object_to_row(kind, record)
+    except RunError as error:
+        raise RunError(f"{where}: {error}; {RESTORE}") from error

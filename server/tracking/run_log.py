@@ -34,11 +34,12 @@ class RunLog:
     def __init__(self, log: AuditLog | None = None) -> None:
         self.log = log
 
-    def began(self, run: str, settings: str) -> None:
-        """A run begins, or goes on; the digest is that of its settings."""
+    def began(self, run: str, settings: str, parent: str) -> None:
+        """A run begins, or goes on; the digest is that of its settings, the parent the run that it extends."""
         if self.log is not None:
             release = installed_release()
-            self.log.append("started", what="run", release=release, run=run, settings=settings)
+            facts = {"settings": settings, "parent": parent or None}
+            self.log.append("started", what="run", release=release, run=run, **facts)
 
     def exchanged(
         self,

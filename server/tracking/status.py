@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedtag.common.errors import RunError
-from fedtag.server.tracking.durable_files import encoded, json_text, write_atomically
-from fedtag.server.tracking.run_directory import read_object
+from fedtag.server.tracking.durable_files import encoded, json_text, read_object, write_atomically
 
 STATUS = "status.json"
 

@@ -9,9 +9,9 @@ from markupsafe import Markup
 from fedtag.common.errors import RunError, WireError
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.drawing import drawing, table
-from fedtag.server.pages.section import Recorded, Section, Table
+from fedtag.server.pages.section import Recorded, ReportSection, Table
 from fedtag.server.pages.wording import count
-from fedtag.server.tracking.run_directory import read_object
+from fedtag.server.tracking.durable_files import read_object
 
 FOLDER = "architectures"
 WHAT = (
@@ -21,7 +21,7 @@ WHAT = (
 FELL_BACK = "no path was left; fell back to identity, mean, ReLU"
 
 
-def sections(recorded: Recorded) -> Sequence[Section]:
+def sections(recorded: Recorded) -> Sequence[ReportSection]:
     """The architectures in a run directory, by name of the client.
 
     Raises:
@@ -37,7 +37,7 @@ def sections(recorded: Recorded) -> Sequence[Section]:
             raise RunError(f"{path} is no architecture ({error}); restore it from the run") from error
         rows = tuple(tuple(map(str, row)) for row in table(architecture))
         inner.append(
-            Section(
+            ReportSection(
                 f"{path.stem}: {count(parameters)} parameters",
                 drawing=Markup(drawing(architecture)),
                 tables=(Table(("Cell", "Layer", "Node", "From", "Operation"), (), rows),),
@@ -45,4 +45,4 @@ def sections(recorded: Recorded) -> Sequence[Section]:
                 warning=FELL_BACK if any(cell.fell_back for cell in architecture.cells) else "",
             )
         )
-    return [Section("Architectures", (WHAT,), inner=tuple(inner))] if inner else []
+    return [ReportSection("Architectures", (WHAT,), inner=tuple(inner))] if inner else []

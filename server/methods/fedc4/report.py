@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fedtag.common.errors import RunError
 from fedtag.common.methods.fedc4.names import STRUCTURE_FILE
-from fedtag.server.pages.section import Recorded, Section, Table
+from fedtag.server.pages.section import Recorded, ReportSection, Table
 from fedtag.server.pages.wording import count, fixed
 from fedtag.server.tracking.run_directory import SITES
 
@@ -19,7 +19,7 @@ CAPTION = (
 )
 
 
-def sections(recorded: Recorded) -> Sequence[Section]:
+def sections(recorded: Recorded) -> Sequence[ReportSection]:
     """The graphs of each site whose folder is here, which is so in simulations and after `fedtag up` only.
 
     Raises:
@@ -37,4 +37,4 @@ def sections(recorded: Recorded) -> Sequence[Section]:
                 f"{path} is damaged ({error}); delete it, the site's next run writes it anew"
             ) from error
     table = Table(("Client", "Graph"), ("Nodes", "Density", "Homophily", "Divergence"), tuple(rows), CAPTION)
-    return [Section("Structure of the graphs", tables=(table,))] if rows else []
+    return [ReportSection("Structure of the graphs", tables=(table,))] if rows else []

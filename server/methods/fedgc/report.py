@@ -12,12 +12,12 @@ from fedtag.server.methods.fedgc.course import DISTANCES, TOTALS
 from fedtag.server.methods.fedgc.course import FILE as COURSE_FILE
 from fedtag.server.methods.fedgc.release import FILE as GRAPH_FILE
 from fedtag.server.methods.fedgc.release import CondensedRelease, read_condensed
-from fedtag.server.pages.chart import Chart, Key, line_chart
-from fedtag.server.pages.plots import CSS_DASHES, Line
-from fedtag.server.pages.section import Recorded, Section, Table
+from fedtag.server.pages.chart import Chart, Series, line_chart
+from fedtag.server.pages.section import Recorded, ReportSection, Table
 from fedtag.server.pages.wording import count, percent
+from fedtag.server.tracking.durable_files import read_object
 from fedtag.server.tracking.rows import ClientRow
-from fedtag.server.tracking.run_directory import RunDirectory, read_object
+from fedtag.server.tracking.run_directory import RunDirectory
 
 WAYS = {
     GRAPH: "self-trained model",
@@ -67,18 +67,18 @@ class CondensationView:
     accuracies: Mapping[str, Mapping[int, float]]
 
 
-def sections(recorded: Recorded) -> Sequence[Section]:
+def sections(recorded: Recorded) -> Sequence[ReportSection]:
     """The released graph, its classes, and how condensation went.
 
     Raises:
         RunError: a file is damaged.
     """
     view = view_condensation(recorded.directory, recorded.clients)
-    charts = condensation_charts(view, recorded.identity)
+    charts = condensation_charts(view)
     if view.graph is None and not view.classes and not charts:
         return []
     return [
-        Section(
+        ReportSection(
             "One condensed graph of all clients",
             () if view.graph is None else (_graph_sentence(view.graph),),
             tables=(_class_table(view),) if view.classes else (),
@@ -129,17 +129,19 @@ def view_condensation(run: RunDirectory, clients: Sequence[ClientRow]) -> Conden
     )
 
 
-def condensation_charts(view: CondensationView, identity: str) -> list[Chart]:
+def condensation_charts(view: CondensationView) -> list[Chart]:
     """The distance of gradients over rounds, and accuracy before and after fine-tuning."""
     numbers = [number for number, _, _ in view.distances]
     ends = (("before the first step", 1), ("before the last step", 2))
     distances = [
-        Line(numbers, [one[place] for one in view.distances], place - 1, place - 1) for _, place in ends
+        Series(name, numbers, [one[place] for one in view.distances], place - 1, place - 1)
+        for name, place in ends
     ]
     said = "; ".join(f"round {number}: {first:.4g} to {last:.4g}" for number, first, last in view.distances)
     ways = {name: view.accuracies[way] for way, name in WAYS.items() if way in view.accuracies}
     accuracies = [
-        Line(list(found), list(found.values()), place, place) for place, found in enumerate(ways.values())
+        Series(name, list(found), list(found.values()), place, place)
+        for place, (name, found) in enumerate(ways.items())
     ]
     scored = "; ".join(
         f"{name}, round {number}: {percent(value)}"
@@ -152,8 +154,6 @@ def condensation_charts(view: CondensationView, identity: str) -> list[Chart]:
             "Every round has a new matching model: the first step's distance is on one that the graph never saw.",
             said,
             distances,
-            f"{identity}-distance",
-            [Key(name, place - 1, CSS_DASHES[place - 1]) for name, place in ends],
             from_zero=True,
         ),
         line_chart(
@@ -161,9 +161,7 @@ def condensation_charts(view: CondensationView, identity: str) -> list[Chart]:
             "On the test nodes of all clients together, each scored by its own model where that is fine-tuned.",
             scored,
             accuracies,
-            f"{identity}-ways",
-            [Key(name, place, CSS_DASHES[place]) for place, name in enumerate(ways)],
-            in_percent=True,
+            kind="percent",
         ),
     ]
     return [chart for chart in charts if chart is not None]

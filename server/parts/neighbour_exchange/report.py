@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from fedtag.common.errors import RunError
 from fedtag.common.parts.neighbour_exchange.names import COUNTS, KEY, PARTS, REQUEST
-from fedtag.server.pages.section import Recorded, Section, Table
+from fedtag.server.pages.section import Recorded, ReportSection, Table
 from fedtag.server.pages.wording import count, size
 from fedtag.server.parts.neighbour_exchange.method import FILE
 from fedtag.server.tracking.disclosure_table import SERVER
+from fedtag.server.tracking.durable_files import read_object
 from fedtag.server.tracking.rows import Disclosure
-from fedtag.server.tracking.run_directory import RunDirectory, read_object
+from fedtag.server.tracking.run_directory import RunDirectory
 
 EXCHANGED = {
     REQUEST: "requests, between institutions",
@@ -41,7 +42,7 @@ class ExchangeView:
     total: tuple[int, ...]
 
 
-def sections(recorded: Recorded) -> Sequence[Section]:
+def sections(recorded: Recorded) -> Sequence[ReportSection]:
     """Counts by client, and bytes by kind of record.
 
     Raises:
@@ -54,7 +55,7 @@ def sections(recorded: Recorded) -> Sequence[Section]:
     if not view.counts and not traffic:
         return []
     return [
-        Section(
+        ReportSection(
             "Sums over neighbours elsewhere",
             (f"The exchange took {took}.",) if traffic else (),
             tables=(table,) if view.counts else (),

@@ -6,11 +6,18 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from fedtag.common.wording.visible import visible_line
-from fedtag.server.tracking.rows import RoundRow
+from fedtag.server.tracking.trackers.spec import TrackedRun
+
+FOLDER = "tensorboard"
+"""In a run directory."""
+
+
+def opened(run: TrackedRun) -> ScalarLog:
+    """The log of a run, in its directory."""
+    return ScalarLog(run.folder / FOLDER, first_round=run.first_round)
 
 
 class ScalarLog:
@@ -42,33 +49,10 @@ class ScalarLog:
             start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
             self.write(self.event_type(wall_time=now, step=first_round, session_log=start))
 
-    def add_round(self, row: RoundRow) -> None:
-        """Write every number of a row; what is None is left out."""
-        scalars: dict[str, float | None] = {
-            "loss/train": row.train_loss,
-            "accuracy/val": row.val_accuracy,
-            "accuracy/test": row.test_accuracy,
-            "accuracy/local_val": row.local_val_accuracy,
-            "accuracy/local_test": row.local_test_accuracy,
-            "macro_f1/val": row.val_macro_f1,
-            "macro_f1/test": row.test_macro_f1,
-            "calibration/test_ece": row.test_ece,
-            "condensation/effective_ratio": row.effective_ratio,
-            "seconds/round": row.seconds,
-            "bytes/up": row.bytes_up,
-            "bytes/down": row.bytes_down,
-            "clients/ok": row.clients_ok,
-            "clients/failed": row.clients_failed,
-        }
-        scalars |= {f"seconds/{phase}": seconds for phase, seconds in row.seconds_by_phase.items()}
-        self.add_scalars(row.round, scalars)
-
-    def add_scalars(self, step: int, scalars: Mapping[str, float | None]) -> None:
-        """Write numbers at a step; what is None is left out."""
+    def log(self, step: int, scalars: Mapping[str, float]) -> None:
+        """Write numbers at a step."""
         values = [
-            self.value_type(tag=visible_line(tag), simple_value=value)
-            for tag, value in scalars.items()
-            if value is not None
+            self.value_type(tag=visible_line(tag), simple_value=value) for tag, value in scalars.items()
         ]
         self.write(self.event_type(wall_time=time.time(), step=step, summary=self.summary_type(value=values)))
 
@@ -77,14 +61,6 @@ class ScalarLog:
         self.records.write(event.SerializeToString())
         self.records.flush()
 
-    def close(self) -> None:
+    def close(self, summary: Mapping[str, Any] | None = None) -> None:
         """Close the file."""
         self.records.close()
-
-    def __enter__(self) -> ScalarLog:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
