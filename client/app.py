@@ -96,7 +96,8 @@ def client_app(carry_out: CarryOut) -> ClientApp:
         except Exception as error:
             # An error's text may quote the institution's data: it stays in the local log.
             refusal = error.reason if isinstance(error, CarriedOutError) else reason(error)
-            event = fields(Event.INSTRUCTION_FAILED, error=refusal.split(":")[0].split(";")[0])
+            site = {"client": context.node_config["name"]} if "name" in context.node_config else {}
+            event = fields(Event.INSTRUCTION_FAILED, error=refusal.split(":")[0].split(";")[0], **site)
             LOGGER.error("%s", error, exc_info=not isinstance(error, FedtagError), extra=event)
             return Message(Error(CLIENT_EXCEPTION, signed(refusal, context.node_config)), reply_to=message)
         return Message(content, reply_to=message)

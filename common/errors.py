@@ -19,7 +19,11 @@ Each message names the value, the rule and the remedy in one sentence.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
+
+from fedtag.common.homes import moved_by
 
 
 class FedtagError(Exception):
@@ -110,8 +114,23 @@ def sentences(error: Exception, debug: bool) -> list[str]:
     if isinstance(error, FedtagError):
         return [str(error)]
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return [f"{where}{error.strerror or error}; check the path, its permissions and the disk"]
+        return [of_place(error)]
     reason = " ".join(str(error).split())[:200]
     hint = "" if debug else "; run again with --debug to see where"
     return [f"unexpected {type(error).__name__}: {reason}{hint}"]
+
+
+def of_place(error: OSError, place: Path | None = None) -> str:
+    """What the system says of a file or folder, with the remedy and the variable that names another place.
+
+    Args:
+        error: names its file where one was opened, none where a write failed.
+        place: what is named then.
+    """
+    if error.filename is None and "temporary directory" in str(error):
+        return f"{error.strerror}; make room in one of them, or set TMPDIR to another folder"
+    where = error.filename or (None if place is None else place.absolute())
+    variable = moved_by(Path(os.fsdecode(where))) if isinstance(where, str | bytes | Path) else None
+    elsewhere = f", or set {variable} to another folder" if variable else ""
+    said = f"{error.strerror or error}; check the path, its permissions and the disk{elsewhere}"
+    return f"{where}: {said}" if where else said

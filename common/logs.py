@@ -50,6 +50,7 @@ class Event(StrEnum):
     WARNING = "warning"
     RUN_STARTED = "run started"
     RUN_RESUMED = "run resumed"
+    EXTENDED = "run extended"
     RUN_FINISHED = "run finished"
     RUN_STOPPED = "run stopped"
     WAITING = "waiting for clients"
@@ -67,6 +68,7 @@ class Event(StrEnum):
     SECURE_SUM = "secure sum"
     PEERS = "exchange between peers"
     METRICS = "metrics"
+    TRACKER = "tracker failed"
     STATUS = "status not written"
     INSTRUCTION = "instruction carried out"
     INSTRUCTION_FAILED = "instruction failed"
@@ -109,6 +111,7 @@ ALLOWED: Mapping[str, Callable[[object], object]] = {
     "pid": _counted,
     "port": _counted,
     "release": _matching(r"\d[\w.+!-]{0,39}"),
+    "tracker": _matching(r"[a-z][a-z0-9_-]{0,39}"),
 }
 """The fields of an event, and what each may hold; another value is left out."""
 
@@ -124,6 +127,12 @@ def fields(event: Event, **values: object) -> dict[str, Any]:
     if unknown:
         raise KeyError(f"the log has no field {', '.join(unknown)}: use one of {', '.join(ALLOWED)}")
     return {_FIELDS: (event, values)}
+
+
+def field(record: logging.LogRecord, name: str) -> object:
+    """One field of an event; None where it has none of the name."""
+    told: tuple[Event | None, Mapping[str, object]] = getattr(record, _FIELDS, (None, {}))
+    return told[1].get(name)
 
 
 def json_wanted() -> bool:

@@ -109,7 +109,7 @@ def _fitted(graph: Graph, recipe: Recipe, seed: int) -> Weights:
 def _flattened(weights: Weights, batch: Batch, recipe: Recipe) -> Weights:
     """The same with a penalty on posteriors."""
     moving = [weight.clone().requires_grad_() for weight in weights]
-    adam = torch.optim.Adam(moving, lr=recipe.rate, weight_decay=recipe.weight_decay)
+    adam = torch.optim.Adam(moving, lr=recipe.rate, weight_decay=recipe.weight_decay, fused=True)
     for _ in range(recipe.steps):
         adam.zero_grad(set_to_none=True)
         passed = logits(tuple(moving), batch)

@@ -18,9 +18,11 @@ from fedtag.client.data.metadata import is_directed
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.site.site import Site
 from fedtag.client.text.bank import BankBuild, TextBank
+from fedtag.client.text.encoder import Encoder
 from fedtag.client.text.node_texts import text_bank
 from fedtag.common.graph import Adjacency, Graph
 from fedtag.common.settings.sections import TextConfig
+from fedtag.common.wording.features import encoder_features
 
 T = TypeVar("T")
 
@@ -78,9 +80,10 @@ class SiteData:
 
     @property
     def features_from(self) -> str:
-        """Where features come from; sites with different sources cannot share a model."""
-        has_features = (self.site.folder / FOLDER_FEATURES).is_file()
-        return FOLDER_FEATURES if has_features else f"encoder {self._text.encoder}"
+        """Where features come from; sites with different sources cannot share a model. An encoder is its content."""
+        if (self.site.folder / FOLDER_FEATURES).is_file():
+            return FOLDER_FEATURES
+        return encoder_features(Encoder(self.site.model(self._text.encoder)).revision)
 
     @property
     def bank(self) -> TextBank:

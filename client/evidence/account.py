@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from fedtag.client.evidence.schema import expect
+import pyarrow as pa
+
 from fedtag.client.text.citations import CitedSentence, Support
 
 
@@ -30,39 +31,44 @@ class Account:
     two_hop_prompt_tokens: int
 
 
-def account_of(record: dict[str, Any] | None) -> Account | None:
-    """The account of a JSON object.
+ACCOUNT_TYPE = pa.struct(
+    {
+        "sentences": pa.list_(
+            pa.struct(
+                {
+                    "text": pa.string(),
+                    "citations": pa.list_(pa.int32()),
+                    "support": pa.string(),
+                    "removed": pa.int32(),
+                }
+            )
+        ),
+        "dropped": pa.int64(),
+        "prompt_tokens": pa.int64(),
+        "answer_tokens": pa.int64(),
+        "full_text_prompt_tokens": pa.int64(),
+        "two_hop_prompt_tokens": pa.int64(),
+    }
+)
+"""An account as a column holds it."""
+
+
+def account_of(record: Mapping[str, Any] | None) -> Account | None:
+    """The account of a column's entry.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it has gaps, or sentences of an unknown support.
     """
     if record is None:
         return None
-    expect(record, _ACCOUNT_FIELDS, "the account")
-    sentences = tuple(_sentence(sentence) for sentence in record["sentences"])
-    return Account(**{**record, "sentences": sentences})
+    if any(value is None for value in record.values()):
+        raise ValueError("an account has gaps")
+    return Account(**{**record, "sentences": tuple(_sentence(one) for one in record["sentences"])})
 
 
-def _sentence(record: dict[str, Any]) -> CitedSentence:
-    expect(record, _SENTENCE_FIELDS, "a sentence")
+def _sentence(record: Mapping[str, Any] | None) -> CitedSentence:
+    if record is None or any(value is None for value in record.values()) or None in record["citations"]:
+        raise ValueError("a sentence has gaps")
     if record["support"] not in get_args(Support):
         raise ValueError(f"support {record['support']!r} is unknown")
-    if any(type(number) is not int for number in record["citations"]):
-        raise ValueError("a citation is no number")
     return CitedSentence(**{**record, "citations": tuple(record["citations"])})
-
-
-_SENTENCE_FIELDS: Mapping[str, tuple[type, ...]] = {
-    "text": (str,),
-    "citations": (list,),
-    "support": (str,),
-    "removed": (int,),
-}
-_ACCOUNT_FIELDS: Mapping[str, tuple[type, ...]] = {
-    "sentences": (list,),
-    "dropped": (int,),
-    "prompt_tokens": (int,),
-    "answer_tokens": (int,),
-    "full_text_prompt_tokens": (int,),
-    "two_hop_prompt_tokens": (int,),
-}

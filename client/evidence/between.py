@@ -11,6 +11,11 @@ from fedtag.client.evidence.packs import EvidencePack, NodeId
 
 NAMED = 3
 """As many nodes between are named to a reader."""
+PASSED = 12
+"""As many nodes that a selection passed over are named."""
+
+Passed = tuple[int, tuple[NodeId, ...]]
+"""How many nodes, and the first of them."""
 
 
 class Between:
@@ -38,6 +43,25 @@ class Between:
         common = np.intersect1d(self._around(pack.node), self._around(node))
         found = [self._node_ids[place] for place in common.tolist()]
         return tuple(sorted(found, key=lambda one: hops.get(one) != 1))
+
+    def passed_over(self, pack: EvidencePack, most: int = PASSED) -> tuple[Passed, Passed]:
+        """How many nodes at hop 1 and 2 the selection did not take, and the first of them.
+
+        Args:
+            most: as many are named.
+        """
+        if pack.node not in self._places:
+            return (0, ()), (0, ())
+        taken = {neighbour.node for neighbour in pack.neighbours}
+        own = self._places[pack.node]
+        near = np.unique(self._around(pack.node))
+        reached = [self._adjacent[self._begins[place] : self._begins[place + 1]] for place in near.tolist()]
+        far = np.setdiff1d(np.concatenate([*reached, near[:0]]), np.append(near, own))
+        return self._left(near[near != own], taken, most), self._left(far, taken, most)
+
+    def _left(self, places: Int[np.ndarray, " some"], taken: set[NodeId], most: int) -> Passed:
+        left = [self._node_ids[place] for place in places.tolist() if self._node_ids[place] not in taken]
+        return len(left), tuple(left[:most])
 
     def _around(self, node: NodeId) -> Int[np.ndarray, " around"]:
         place = self._places[node]

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 
-from fedtag.client.evidence.packs import (
-    EvidencePack,
-    Kind,
-    NodeId,
-    SelectedChunk,
-    SelectedNeighbour,
-    text_digest,
-)
+from fedtag.client.evidence.pack_table import CHUNK, NEIGHBOUR, PackTable, columns, single
+from fedtag.client.evidence.packs import Kind, NodeId, text_digest
 from fedtag.common.errors import DataError
-
-_DECIMALS = 7  # a single-precision weight in [0, 1] holds no more
 
 
 @dataclass(frozen=True)
@@ -72,7 +66,7 @@ def packs_from_arrays(
     model: str,
     label: Int[np.ndarray, " packs"] | None = None,
     evidence_share: Float[np.ndarray, " packs"] | None = None,
-) -> tuple[EvidencePack, ...]:
+) -> PackTable:
     """One pack for each entry of `nodes`, in that order.
 
     Within a pack, neighbours stand by hop, then by falling weight; chunks by falling weight; ties by
@@ -105,65 +99,91 @@ def packs_from_arrays(
     if label is not None:
         _check_range("label", label, -1, len(classes))
 
-    mentioned = np.unique(np.concatenate([nodes, neighbours.node, chunks.node])).tolist()
-    ids = {position: _plain(node_ids[position]) for position in mentioned}
-    digests = {position: text_digest(texts[position]) for position in np.unique(chunks.node).tolist()}
+    mentioned = np.setdiff1d(np.concatenate([neighbours.node, chunks.node]), nodes)
+    rows = np.concatenate([nodes, mentioned])
+    row_of = np.zeros(len(node_ids), np.int64)
+    # Of a node that has several packs, the first one's row stands for it.
+    row_of[rows[::-1]] = np.arange(len(rows))[::-1]
+    quoted = np.zeros(len(node_ids), bool)
+    quoted[chunks.node] = True
+    digests = [
+        bytes.fromhex(text_digest(texts[node])) if told else None
+        for node, told in zip(rows.tolist(), quoted[rows].tolist(), strict=True)
+    ]
+    gaps = len(mentioned)
+    near = np.lexsort((neighbours.node, -neighbours.weight, neighbours.hop, neighbours.row))
+    spans = np.lexsort((chunks.start, chunks.node, -chunks.weight, chunks.row))
+    ids = [node_ids[node] for node in rows.tolist()]
+    schema = columns(pa.string() if isinstance(ids[0] if ids else "", str) else pa.int64())
+    values = {
+        "node": pa.array(ids, schema.field("node").type),
+        "sha256": pa.array(digests, schema.field("sha256").type),
+        "kind": _named(np.zeros(count, np.int64), (kind,), gaps),
+        "round": _padded(np.full(count, round_number, np.int32), gaps),
+        "model": _named(np.zeros(count, np.int64), (model,), gaps),
+        "prediction": _named(prediction, classes, gaps),
+        "confidence": _padded(single(confidence), gaps),
+        "label": _named(np.full(count, -1) if label is None else label, classes, gaps),
+        "evidence_share": _padded(
+            np.full(count, np.nan, np.float32) if evidence_share is None else single(evidence_share), gaps
+        ),
+        "neighbours": _lists(
+            neighbours.row[near],
+            {
+                "row": row_of[neighbours.node[near]],
+                "hop": neighbours.hop[near],
+                "weight": single(neighbours.weight[near]),
+            },
+            NEIGHBOUR,
+            count,
+            gaps,
+        ),
+        "chunks": _lists(
+            chunks.row[spans],
+            {
+                "row": row_of[chunks.node[spans]],
+                "start": chunks.start[spans],
+                "end": chunks.end[spans],
+                "weight": single(chunks.weight[spans]),
+            },
+            CHUNK,
+            count,
+            gaps,
+        ),
+        "account": pa.nulls(count + gaps, schema.field("account").type),
+    }
+    return PackTable(pa.table(values, schema))
 
-    order = np.lexsort((neighbours.node, -neighbours.weight, neighbours.hop, neighbours.row))
-    neighbour_bounds = _bounds(neighbours.row[order], count)
-    all_neighbours = [
-        SelectedNeighbour(ids[node], hop, weight)
-        for node, hop, weight in zip(
-            neighbours.node[order].tolist(),
-            neighbours.hop[order].tolist(),
-            _rounded(neighbours.weight[order]),
-            strict=True,
-        )
-    ]
-    order = np.lexsort((chunks.start, chunks.node, -chunks.weight, chunks.row))
-    chunk_bounds = _bounds(chunks.row[order], count)
-    all_chunks = [
-        SelectedChunk(ids[node], start, end, weight, digests[node])
-        for node, start, end, weight in zip(
-            chunks.node[order].tolist(),
-            chunks.start[order].tolist(),
-            chunks.end[order].tolist(),
-            _rounded(chunks.weight[order]),
-            strict=True,
-        )
-    ]
-    labels = [None] * count if label is None else [classes[y] if y >= 0 else None for y in label.tolist()]
-    shares: list[float | None] = [None] * count
-    if evidence_share is not None:
-        shares = [None if np.isnan(share) else share for share in _rounded(evidence_share)]
-    predictions, confidences = prediction.tolist(), _rounded(confidence)
-    return tuple(
-        EvidencePack(
-            node=ids[node],
-            kind=kind,
-            round=round_number,
-            model=model,
-            prediction=classes[predictions[row]],
-            confidence=confidences[row],
-            neighbours=tuple(all_neighbours[neighbour_bounds[row] : neighbour_bounds[row + 1]]),
-            chunks=tuple(all_chunks[chunk_bounds[row] : chunk_bounds[row + 1]]),
-            evidence_share=shares[row],
-            label=labels[row],
-        )
-        for row, node in enumerate(nodes.tolist())
+
+def _named(codes: Int[np.ndarray, " packs"], names: Sequence[str], gaps: int) -> pa.Array:
+    """Positions in `names` as names, none where they are negative, and none in the rows below."""
+    padded = np.concatenate([codes, np.full(gaps, -1)]).astype(np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(padded, mask=padded < 0), pa.array(names, pa.string()))
+
+
+def _padded(values: NDArray[Any], gaps: int) -> pa.Array:
+    """Numbers, none where they are none, and none in the rows below."""
+    padded = np.concatenate([values, np.zeros(gaps, values.dtype)])
+    absent = np.concatenate([np.isnan(values), np.ones(gaps, bool)])
+    return pa.array(padded, mask=absent)
+
+
+def _lists(
+    owner: Int[np.ndarray, " entries"],
+    entries: dict[str, NDArray[Any]],
+    kind: pa.StructType,
+    count: int,
+    gaps: int,
+) -> pa.Array:
+    """Entries, which stand by rising `owner`, as a list a row, and none in the rows below."""
+    bounds = np.searchsorted(owner, np.arange(count + 1)).astype(np.int32)
+    offsets = np.concatenate([bounds, np.full(gaps, bounds[-1], np.int32)])
+    absent = np.arange(count + gaps) >= count
+    flat = pa.StructArray.from_arrays(
+        [pa.array(entries[field.name].astype(field.type.to_pandas_dtype())) for field in kind],
+        fields=list(kind),
     )
-
-
-def _plain(node: NodeId | np.generic) -> NodeId:
-    return cast(NodeId, node.item()) if isinstance(node, np.generic) else node
-
-
-def _bounds(sorted_rows: Int[np.ndarray, " entries"], count: int) -> list[int]:
-    return np.searchsorted(sorted_rows, np.arange(count + 1)).tolist()
-
-
-def _rounded(values: Float[np.ndarray, " entries"]) -> list[float]:
-    return np.round(np.asarray(values, dtype=np.float64), _DECIMALS).tolist()
+    return pa.ListArray.from_arrays(pa.array(offsets), flat, pa.list_(kind), mask=pa.array(absent))
 
 
 def _check_lengths(what: str, count: int, *columns: np.ndarray | None) -> None:

@@ -14,18 +14,10 @@ from fedtag.client.context.site_data import SiteData
 from fedtag.client.evidence.faithfulness import Outcomes
 from fedtag.client.evidence.measured import NodeFaithfulness
 from fedtag.client.evidence.packs import NodeId
-from fedtag.client.evidence.verification import CHUNK_BUDGET, HOP_BUDGETS
+from fedtag.client.evidence.verification import Budgets
 from fedtag.client.prediction.outcome import ReleasedModel
 from fedtag.common.config import RunConfig
 from fedtag.common.methods.spec import METHODS, MethodSpec
-
-
-@dataclass(frozen=True)
-class Budgets:
-    """How much evidence a node may have: neighbours at hop 0, 1, 2 and chunks."""
-
-    hops: tuple[int, ...] = HOP_BUDGETS
-    chunks: int = CHUNK_BUDGET
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ SCHEMA = 1
 
 NOT_EFFECT = (
     "A weight says where the model looked, not how much it mattered: what removing a span does is measured "
-    "by --faithfulness"
+    "by `fedtag audit --faithfulness`"
 )
 NOT_LOWER = (
     "Here, removing it did not lower the probability: other text says the same, or other inputs carry the "
@@ -106,7 +106,7 @@ def read_measured(path: Path) -> MeasuredSite | None:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
             f"{path} holds no measurement of schema {SCHEMA} ({error}): remove it, or measure again with "
-            f"--faithfulness"
+            "`fedtag audit --faithfulness`"
         ) from error
 
 

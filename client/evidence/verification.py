@@ -14,6 +14,14 @@ _TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
+class Budgets:
+    """How much evidence a node may have: neighbours at hop 0, 1, 2 and chunks."""
+
+    hops: tuple[int, ...] = HOP_BUDGETS
+    chunks: int = CHUNK_BUDGET
+
+
+@dataclass(frozen=True)
 class Verification:
     """The outcome of `verify`.
 

@@ -15,6 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from fedtag.client.data import checks
+from fedtag.client.data.problems import Problems
+from fedtag.client.data.reading.files import read_table, table_files
+from fedtag.client.data.values import composed
 from fedtag.client.site.whole_file import write_whole
 from fedtag.common.errors import DataError, RunError
 
@@ -23,13 +27,9 @@ JOURNAL = ".forgetting.json"
 STAGED = ".without-"
 BOM = "\ufeff"
 ENDS: Mapping[str, tuple[str, ...]] = {
-    "nodes.parquet": ("node_id",),
-    "nodes.csv": ("node_id",),
-    "nodes.jsonl": ("node_id",),
-    "edges.parquet": ("src", "dst"),
-    "edges.csv": ("src", "dst"),
-    "cross_edges.parquet": ("src",),
-    "cross_edges.csv": ("src",),
+    **dict.fromkeys(table_files("nodes"), ("node_id",)),
+    **dict.fromkeys(table_files("edges"), ("src", "dst")),
+    **dict.fromkeys(table_files("cross_edges"), ("src",)),
 }
 """Columns of each file that name a site's own nodes."""
 
@@ -149,51 +149,38 @@ def finish(folder: Path, log: Callable[[dict[str, Any]], None]) -> None:
 
 
 def _filtered(path: Path, columns: tuple[str, ...], nodes: frozenset[str]) -> tuple[bytes, list[int]]:
-    reader = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}[path.suffix]
-    return reader(path, columns, nodes)
+    """The content of a file without some nodes, and the rows that are gone; ids are read as everywhere."""
+    table = read_table(path, columns, Problems())
+    assert table is not None
+    wanted = composed(pa.array(sorted(nodes), pa.large_string()))
+    gone = np.zeros(len(table), bool)
+    for name in columns:
+        ids = composed(checks.identifiers(table, name, Problems()).cast(pa.large_string()))
+        gone |= pa.compute.is_in(ids, value_set=wanted).to_numpy(zero_copy_only=False)
+    without = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}[path.suffix]
+    return without(path, frozenset(table.numbers(gone).tolist())), np.flatnonzero(gone).tolist()
 
 
-def _parquet(path: Path, columns: tuple[str, ...], nodes: frozenset[str]) -> tuple[bytes, list[int]]:
+def _parquet(path: Path, gone: frozenset[int]) -> bytes:
     with parquet.ParquetFile(path) as file:
         table = file.read()
-    wanted = pa.array(sorted(nodes), pa.string())
-    gone = np.zeros(table.num_rows, bool)
-    for name in columns:
-        ids = table.column(name).cast(pa.string())
-        gone |= pa.compute.is_in(ids, value_set=wanted).to_numpy()
+    kept = [number not in gone for number in range(1, table.num_rows + 1)]
     buffer = io.BytesIO()
-    parquet.write_table(table.filter(pa.array(~gone)), buffer)
-    return buffer.getvalue(), np.flatnonzero(gone).tolist()
+    parquet.write_table(table.filter(pa.array(kept, pa.bool_())), buffer)
+    return buffer.getvalue()
 
 
-def _csv(path: Path, columns: tuple[str, ...], nodes: frozenset[str]) -> tuple[bytes, list[int]]:
+def _csv(path: Path, gone: frozenset[int]) -> bytes:
     csv.field_size_limit(sys.maxsize)
     text = path.read_bytes().decode()
     mark = BOM if text.startswith(BOM) else ""
-    records = csv.reader(io.StringIO(text.removeprefix(BOM), newline=""))
+    records = filter(None, csv.reader(io.StringIO(text.removeprefix(BOM), newline="")))
     out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    gone: list[int] = []
-    places: list[int] | None = None
-    number = 0
-    for record in records:
-        if not record:
-            continue
-        if places is None:
-            places = [record.index(name) for name in columns]
-            writer.writerow(record)
-            continue
-        if any(record[place] in nodes for place in places):
-            gone.append(number)
-        else:
-            writer.writerow(record)
-        number += 1
-    return (mark + out.getvalue()).encode(), gone
+    kept = (record for number, record in enumerate(records) if number not in gone)
+    csv.writer(out, lineterminator="\n").writerows(kept)
+    return (mark + out.getvalue()).encode()
 
 
-def _jsonl(path: Path, columns: tuple[str, ...], nodes: frozenset[str]) -> tuple[bytes, list[int]]:
-    lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.strip()]
-    found = [json.loads(line.removeprefix(BOM.encode())) for line in lines]
-    gone = [row for row, one in enumerate(found) if any(str(one.get(name)) in nodes for name in columns)]
-    kept = set(range(len(lines))) - set(gone)
-    return b"".join(lines[row] for row in sorted(kept)), gone
+def _jsonl(path: Path, gone: frozenset[int]) -> bytes:
+    with path.open("rb") as lines:
+        return b"".join(line for number, line in enumerate(lines, start=1) if number not in gone)

@@ -17,6 +17,7 @@ from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.side import Sites
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
+from fedtag.client.train.examples import Examples
 from fedtag.client.train.optimisation import Training, local_epochs, optimise, optimiser, scheduled_rate
 from fedtag.client.train.scoring import score_tensors
 from fedtag.client.train.statistics import client_statistics, validation_accuracy
@@ -31,7 +32,7 @@ from fedtag.common.models.parameters import (
     load_parameters,
     parameters_of,
 )
-from fedtag.common.numerics.scores import tally
+from fedtag.common.numerics.scores import LOCAL, tally
 from fedtag.common.secure.phases import USE
 from fedtag.common.wire.records import Content, prefixed
 
@@ -43,10 +44,8 @@ CLOSE = "close"
 
 GRAPH = "graph"
 """Scores of the received model on the client's full graph."""
-LOCAL = "local"
-"""Scores of the model that local training has just led to."""
-
 Handler = Callable[[SiteData, RunContext[Any]], Content]
+"""What a client does in a phase: given its data and the run, what it answers."""
 Logits = Float[Tensor, "nodes classes"]
 
 
@@ -61,8 +60,8 @@ class ClientMethod(Generic[S]):
     """A method at a client: it scores the received model where scores are due, then does what the phase asks for.
 
     Left as it is, it trains the run's backbone from the received model and sends the difference. A variant overrides
-    `model`, `start`, `examples`, `loss`, `logits`, `judges`, `may_lack`, `after_training`, `close`, `check`, or adds a
-    phase to `handlers`.
+    `model`, `start`, `examples`, `balanced`, `loss`, `logits`, `judges`, `may_lack`, `after_training`, `close`,
+    `check`, or adds a phase to `handlers`.
 
     Attributes:
         trained_by: the way of scoring in which the model is trained; statistics and the accuracy rule look at it.
@@ -138,6 +137,8 @@ class ClientMethod(Generic[S]):
         reported |= more
         if examples is None:
             return Content({}, reported)
+        if context.config.train.class_weights == "balanced":
+            examples = self.balanced(examples, context)
         training = self.trained(model, examples, data, context)
         contribution = self.after_training(model, start, training, data, context)
         return Content(contribution.tensors, {**reported, **contribution.values})
@@ -158,6 +159,19 @@ class ClientMethod(Generic[S]):
         """
         examples, reported = training_examples(model, data, context)
         return (examples if bool(examples.mask.any()) else None), reported
+
+    def balanced(self, examples: Any, context: RunContext[S]) -> Any:
+        """The same examples, with labels that weigh the same by class.
+
+        Raises:
+            ConfigError: they are of a kind of their own, whose labels have no weights.
+        """
+        if isinstance(examples, Examples):
+            return examples.balanced()
+        raise ConfigError(
+            f"train.class-weights = balanced: method {context.config.method} learns from examples of its own, whose "
+            "labels have no weights: set it to none, or override `balanced`"
+        )
 
     def loss(self, model: Any, examples: Any, generator: torch.Generator) -> Callable[[], Tensor]:
         """The loss of the model as it stands, called once a step.
@@ -225,7 +239,10 @@ class ClientMethod(Generic[S]):
         masks = {"val": self.judges(data, context), "test": graph.test_mask}
         found: dict[str, Tensor] = {}
         for path, said in logits.items():
-            found |= score_tensors(path, {name: tally(said, graph.y, mask) for name, mask in masks.items()})
+            ranked = path != LOCAL
+            found |= score_tensors(
+                path, {name: tally(said, graph.y, mask, ranked) for name, mask in masks.items()}
+            )
         return found
 
     def close(self, data: SiteData, context: RunContext[S]) -> Content:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from fedtag.common.config.catalogue import all_settings, unknown_key
 from fedtag.common.methods.base import BASE_RECORDS
 from fedtag.common.methods.spec import METHODS
 from fedtag.common.parts.spec import PARTS
+from fedtag.common.wording.suggestion import did_you_mean
 
 
 def checked_names(
@@ -29,7 +29,7 @@ def checked_names(
     ):
         for name in names or ():
             if name not in known:
-                raise ValueError(f"{what}s names '{name}', which is no {what} here: {nearest(name, known)}")
+                raise ValueError(f"{what}s names '{name}', which is no {what} here: {_remedy(name, known)}")
 
 
 def checked_settings(bounds: Mapping[str, Any]) -> None:
@@ -68,7 +68,7 @@ def fault(error: Any, model: type[BaseModel]) -> str:
     place = [str(part) for part in error["loc"]]
     key = ".".join(place)
     if error["type"] == "extra_forbidden":
-        return f"unknown key '{key}': {nearest(place[-1], _keys(model, place[:-1]))}"
+        return f"unknown key '{key}': {_remedy(place[-1], _keys(model, place[:-1]))}"
     reason = _FORMS.get(error["type"], error["msg"].removeprefix("Value error, "))
     if not place:
         return reason
@@ -77,10 +77,8 @@ def fault(error: Any, model: type[BaseModel]) -> str:
     return f"{key} = {error['input']!r}: {reason[0].lower()}{reason[1:]}"
 
 
-def nearest(name: str, known: Collection[str]) -> str:
-    """The remedy for a name that is not known."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"use {', '.join(sorted(known))}, or leave it out"
+def _remedy(name: str, known: Collection[str]) -> str:
+    return did_you_mean(name, known, f"use {', '.join(sorted(known))}, or leave it out")
 
 
 def _keys(model: Any, place: list[str]) -> list[str]:

@@ -89,13 +89,12 @@ class Gate:
         this = cost_of(reply, instruction, self.config)
         this = replace(this, updates=0, noise=0.0) if again else this
         with kept(policy.place) as spent:
-            run = spent.get(reply.run, Spent())
-            for broken in broken_by_reply(policy, reply.content, this, run, sum(spent.values(), Spent())):
+            run, total = spent.get(reply.run, Spent()), sum(spent.values(), Spent())
+            for broken in broken_by_reply(policy, reply.content, this, run, total):
                 refuse(self.site, reply.run, broken)
             spent[reply.run] = run + this
-            total = sum(spent.values(), Spent())
         if policy.keeps:
-            counted(self.site, reply.run, this, total)
+            counted(self.site, reply.run, this, total + this)
 
     @property
     def retention(self) -> Retention:
@@ -115,7 +114,7 @@ class Gate:
         yield from broken_by_sum(policy, instruction.content, self.site.name)
         yield from broken_by_moment(policy, datetime.now(UTC))
         if policy.place is not None:
-            planned = noise_cost(self.config, self.config.rounds, 0)
+            planned = noise_cost(self.config, self.config.own_rounds, 0)
             yield from broken_by_cost(policy, planned, spent_by_run(policy.place), instruction.run)
 
     def _approved(self, policy: Policy, place: Path, run: str) -> None:

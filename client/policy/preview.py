@@ -19,6 +19,7 @@ from fedtag.client.policy.rules import Policy
 from fedtag.client.policy.spending import Spent, noise_cost, spent_by_run
 from fedtag.common.config import RunConfig
 from fedtag.common.config.catalogue import run_defaults
+from fedtag.common.config.extension import depending_on_rounds
 from fedtag.common.errors import FedtagError
 from fedtag.common.models.assembly import backbone
 from fedtag.common.wording.visible import visible_line
@@ -96,6 +97,12 @@ def _what(config: RunConfig) -> Iterator[str]:
         f"Method {shown(config.method)}{parts} on backbone {shown(config.model.backbone)}: {config.rounds} rounds, "
         f"{config.clients} clients as the server says"
     )
+    if config.parent.run:
+        yield (
+            f"It extends run {config.parent.run}, which has done {config.parent.rounds} rounds, by "
+            f"{config.own_rounds} and goes on with what the site kept of it; all else is as it was there"
+        )
+        yield from map(shown, depending_on_rounds(config))
     usual = {**run_defaults(config.specs), **RunConfig.from_flat({"method": config.method}).decisive()}
     changed = [f"{key} = {shown(value)}" for key, value in config.decisive().items() if value != usual[key]]
     yield f"Settings that are not the method's own: {', '.join(changed) or 'none'}"
@@ -114,22 +121,23 @@ def _sizes(config: RunConfig, data: Path) -> Iterator[str]:
         size = count * each
         yield (
             f"about {_bytes(size)} an update ({count:,} parameters of the backbone, {each} bytes each), "
-            f"{_bytes(size * config.rounds)} in {config.rounds} rounds; models of the method's or a part's own and "
-            "scores come beside them"
+            f"{_bytes(size * config.own_rounds)} in {config.own_rounds} rounds; models of the method's or a part's own "
+            "and scores come beside them"
         )
     yield f"at most {most:g} MiB a message (exchange.max-message-mb), which the server sets"
 
 
 def _cost(config: RunConfig, policy: Policy, run: str) -> Iterator[str]:
     assert policy.place is not None
-    planned, budget = noise_cost(config, config.rounds, 0), policy.budget
+    planned, budget = noise_cost(config, config.own_rounds, 0), policy.budget
     spent = spent_by_run(policy.place)
     if planned == math.inf:
         yield "the run adds no noise to updates (privacy.dp.mode): no ε bounds what it tells"
     else:
         yield (
-            f"ε = {Spent(noise=planned).epsilon(budget.delta):.3g} at δ = {budget.delta:g} for {config.rounds} sums "
-            f"with noise {config.privacy.dp.noise:g}, one a round; a method or part that asks for more pays for each"
+            f"ε = {Spent(noise=planned).epsilon(budget.delta):.3g} at δ = {budget.delta:g} for {config.own_rounds} "
+            f"sums with noise {config.privacy.dp.noise:g}, one a round; a method or part that asks for more pays for "
+            "each"
         )
     if budget.epsilon is None:
         yield "the policy has no budget.epsilon"
@@ -143,7 +151,7 @@ def _cost(config: RunConfig, policy: Policy, run: str) -> Iterator[str]:
 
 def _rules(config: RunConfig, policy: Policy, run: str) -> Iterator[str]:
     assert policy.place is not None
-    planned, spent = noise_cost(config, config.rounds, 0), spent_by_run(policy.place)
+    planned, spent = noise_cost(config, config.own_rounds, 0), spent_by_run(policy.place)
     broken = [*broken_by_run(policy, config, leaving(config)), *broken_by_cost(policy, planned, spent, run)]
     yield from (f"rule '{one.rule}' refuses it: {visible_line(one.why)}" for one in broken)
     if not broken:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -45,7 +45,7 @@ class Prediction:
     """
 
     logits: Float[Tensor, "nodes classes"]
-    packs: tuple[EvidencePack, ...] | None = None
+    packs: Sequence[EvidencePack] | None = None
     path: str | None = None
     hidden: Float[Tensor, "nodes hidden"] | None = None
 

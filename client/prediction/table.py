@@ -103,7 +103,9 @@ def table_batches(
             "scoring": [scoring] * len(ids),
             "label": names[data.labels[rows]],
             "split": splits[data.split[rows]],
-            **_evidence_columns(prediction.packs and prediction.packs[rows], len(ids), text_of),
+            **_evidence_columns(
+                None if prediction.packs is None else prediction.packs[rows], len(ids), text_of
+            ),
         }
         yield pa.record_batch([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 

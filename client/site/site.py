@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
+import hashlib
 import os
+import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 from fedtag.client.text.weights import BUNDLED
 from fedtag.common.errors import ConfigError
 from fedtag.common.wire.names import CLIENT_NAME
+from fedtag.common.wording.suggestion import did_you_mean
 
 KEYS = frozenset(
     {"data", "name", "workspace", "cache", "device", "roster", "models", "policy"}
@@ -92,6 +95,16 @@ def name_of(folder: Path) -> str:
     return name if CLIENT_NAME.fullmatch(name) else "site"
 
 
+def site_name(name: str) -> str:
+    """What a site is called after its institution: without characters that no folder of a site may have.
+
+    >>> site_name("Klinikum (Süd)")
+    'Klinikum Süd'
+    """
+    short = re.sub(r"[^\w .@-]|^[^\w]+", "", unicodedata.normalize("NFC", name))[:64].strip()
+    return short if CLIENT_NAME.fullmatch(short) else f"site-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
 def check_name(name: str) -> None:
     """Raise ConfigError where a site may not be called so; a name is also the name of a folder."""
     if not CLIENT_NAME.fullmatch(name):
@@ -110,10 +123,9 @@ def site_from_node_config(node: Mapping[str, object], device: str) -> Site:
     """
     unknown = sorted(set(node) - KEYS)
     if unknown:
-        close = difflib.get_close_matches(unknown[0], KEYS, 1)
-        hint = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(sorted(KEYS))}"
         raise ConfigError(
-            f"the node configuration has {', '.join(map(repr, unknown))}, which is no key of it{hint}"
+            f"the node configuration has {', '.join(map(repr, unknown))}, which is no key of it; "
+            f"{did_you_mean(unknown[0], sorted(KEYS))}"
         )
     if "data" not in node:
         raise ConfigError(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,18 @@ class StateStore:
     def document(self, name: str, text: str) -> None:
         """Write, atomically, a file that people may read, and the program does not."""
         self._write_bytes(self.folder / name, text.encode("utf-8"))
+
+    def take_over(self, other: StateStore, without: Collection[str]) -> None:
+        """Copy the snapshots of another run, and what it keeps, but for some names; done again, it changes nothing.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        # Making a folder forgets old runs, of which the other one must not be.
+        os.utime(other.folder)
+        for path in sorted(other.folder.glob("*.safetensors")):
+            if path.stem not in without:
+                self._write_bytes(self.folder / path.name, path.read_bytes())
 
     def _kept_file(self, name: str) -> Path:
         return self.folder / f"{name}.safetensors"

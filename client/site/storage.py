@@ -11,7 +11,8 @@ from pathlib import Path
 from fedtag.client.site.site import Site
 from fedtag.common.errors import RunError
 
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+# A disk, what a user may have of it, and what a process may write to one file.
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @contextmanager

@@ -5,15 +5,24 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_whole(path: Path, data: bytes, durable: bool = True, like: Path | None = None) -> None:
-    """Write a file so that a reader sees the old content or the new one, never a part.
+    """Write a file so that a reader sees the old content or the new one, never a part; arguments as of `whole`."""
+    with whole(path, durable, like) as stream:
+        stream.write(data)
+
+
+@contextmanager
+def whole(path: Path, durable: bool = True, like: Path | None = None) -> Iterator[BinaryIO]:
+    """A stream whose content becomes the file when it ends without an error, and is nothing otherwise.
 
     Args:
         path: its folder is made where it is missing.
-        data: the content.
         durable: wait until the disk has it; otherwise a power failure, but no killed process, can lose it.
         like: a file whose mode, and owner where that is permitted, it gets; without one it is for its owner alone.
     """
@@ -22,7 +31,7 @@ def write_whole(path: Path, data: bytes, durable: bool = True, like: Path | None
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
+            yield stream
             if like is not None:
                 _become_like(descriptor, like.stat())
             if durable:

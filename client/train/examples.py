@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -42,6 +42,11 @@ class Examples:
         every = condensed.y >= 0
         return cls(condensed.x, condensed.adjacency, condensed.y, every)
 
+    def balanced(self) -> Examples:
+        """The same, with labels that weigh the same by class (`class_balanced`)."""
+        weight = self.mask.to(self.x.dtype) if self.weight is None else self.weight
+        return replace(self, weight=class_balanced(self.y, weight))
+
     def loss(self, logits: Float[Tensor, "nodes classes"]) -> Float[Tensor, ""]:
         """Cross-entropy of the labels that are learned, at least one, their weighted mean.
 
@@ -58,6 +63,24 @@ def label_weights(
 ) -> Float[Tensor, " nodes"]:
     """1 for the label of a training node, `pseudo` for another one, 0 without a label (-1)."""
     return torch.where(trained, 1.0, pseudo) * (labels >= 0)
+
+
+def class_balanced(labels: Int[Tensor, " nodes"], weight: Float[Tensor, " nodes"]) -> Float[Tensor, " nodes"]:
+    """w_v · W / (C W_c) for a node v of class c: all classes weigh the same, and together what they weighed before.
+
+    W_c is the sum of the weights of class c, W that of all, C the number of classes with W_c > 0. Where all weigh 1
+    that is n / (C n_c), which scikit-learn calls balanced (King and Zeng, 2001). A class without a label that is
+    learned has no term, and does not count in C.
+
+    Args:
+        labels: at least 0 wherever the weight is above 0.
+        weight: of each label, at least 0.
+    """
+    own = labels.clamp(min=0)
+    sums = torch.zeros(int(own.max()) + 1 if len(own) else 1, dtype=torch.float64, device=weight.device)
+    sums.index_add_(0, own, weight.double())
+    factor = sums.sum() / ((sums > 0).sum() * sums).where(sums > 0, 1)
+    return weight * factor[own].to(weight.dtype)
 
 
 def weighted_entropy(

@@ -23,4 +23,5 @@ def score_tensors(path: str, tallies: dict[str, Tally]) -> dict[str, Tensor]:
         f"{path}/{subset}/{field}": value
         for subset, counts in tallies.items()
         for field, value in vars(counts).items()
+        if value is not None
     }

@@ -75,13 +75,14 @@ class Exchange(Facts):
 
 
 class Started(Facts):
-    """A process or a run begins."""
+    """A process or a run begins; `parent` is the run that it extends."""
 
     what: Literal["worker", "site", "coordinator", "run"]
     release: Release
     run: Run | None = None
     settings: Hex32 | None = None
     data: Hex32 | None = None
+    parent: Run | None = None
 
 
 class Instructed(Exchange):

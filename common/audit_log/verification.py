@@ -205,7 +205,7 @@ class _Check:
                 )
                 current = facts.key
         if known is None:
-            self.notes.append("the key of the seals was not checked: give --roster, or --key")
+            self.notes.append("the key of the seals was not checked: give a roster, or a key")
         elif self.seals:
             owner = owners[0]
             if owner not in known:

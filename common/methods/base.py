@@ -23,7 +23,12 @@ Table = dict[str, Any]
 
 BASE_RECORDS = (
     Record("best", "the global model of the best round so far", told=True),
-    Record("scores", "right and wrong predictions by class, and confidences in 15 bins", summed=True),
+    Record(
+        "scores",
+        "right and wrong predictions by class, confidences in 15 bins, and how many nodes of each class, and how many "
+        "others, score in each of 128 bins for it",
+        summed=True,
+    ),
     Record("sizes", "numbers of nodes: all, training, validation, test", form="value", schema=NodeCounts),
     Record(
         "training",

@@ -9,7 +9,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from fedtag.common.numerics.ranking import RANK_BINS, precision_areas, rank_counts, roc_areas
+
 CALIBRATION_BINS = 15
+LOCAL = "local"
+"""The way of scoring of a model that local training has just led to, whose ranks are not counted."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +29,39 @@ class ReliabilityBin:
 
 
 @dataclass(frozen=True)
+class ClassScores:
+    """The scores of one class over a set of nodes, fractions.
+
+    Args:
+        nodes: that belong to it.
+        precision: None where no node is predicted as it.
+        recall: None without a node of it.
+        f1: None where it is neither label nor prediction.
+        auroc, auprc: of its nodes against all others; None without such nodes, or without others.
+    """
+
+    nodes: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    auroc: float | None
+    auprc: float | None
+
+
+@dataclass(frozen=True)
 class Tally:
-    """Confusion counts and calibration sums over a set of nodes.
+    """Confusion counts, calibration sums and ranks over a set of nodes.
 
     `confusion[i, j]` counts nodes of class i that were predicted as j. The bins split (0, 1] evenly by
-    confidence and hold the number of nodes, the sum of confidences and the number of correct predictions.
+    confidence and hold the number of nodes, the sum of confidences and the number of correct predictions. `ranks` are
+    the histograms of `rank_counts`, from which the areas come; None where they were not counted.
     """
 
     confusion: Int[Tensor, "classes classes"]
     bin_nodes: Int[Tensor, " bins"]
     bin_confidence: Float[Tensor, " bins"]
     bin_correct: Int[Tensor, " bins"]
+    ranks: Int[Tensor, "2 classes ranks"] | None = None
 
     @property
     def nodes(self) -> int:
@@ -57,6 +83,45 @@ class Tally:
         present = occurrences > 0
         f1 = 2 * matrix.diagonal()[present] / occurrences[present]
         return float(f1.mean())
+
+    @property
+    def balanced_accuracy(self) -> float | None:
+        """Mean recall over the classes that occur as label; None over no node."""
+        return mean_defined(self.confusion.double().diagonal() / self.confusion.sum(1))
+
+    @property
+    def auroc(self) -> float | None:
+        """Mean area under the ROC curves of the classes that have nodes of theirs and others.
+
+        Of two classes it is that of the second one. None without such a class.
+        """
+        return None if self.ranks is None else mean_defined(of_interest(roc_areas(self.ranks)))
+
+    @property
+    def auprc(self) -> float | None:
+        """Mean of the average precisions, of the same classes as in `auroc`."""
+        return None if self.ranks is None else mean_defined(of_interest(precision_areas(self.ranks)))
+
+    def value(self, metric: str) -> float | None:
+        """The score that `evaluation.metric` names."""
+        found: float | None = getattr(self, metric.replace("-", "_"))
+        return found
+
+    @property
+    def classes(self) -> tuple[ClassScores, ...]:
+        """The scores of each class, in the order of classes."""
+        matrix = self.confusion.double()
+        right, nodes, predicted = matrix.diagonal(), matrix.sum(1), matrix.sum(0)
+        unknown = torch.full_like(right, torch.nan)
+        areas = (
+            (unknown, unknown) if self.ranks is None else (roc_areas(self.ranks), precision_areas(self.ranks))
+        )
+        columns = (right / predicted, right / nodes, 2 * right / (nodes + predicted), *areas)
+        rows = torch.stack(columns, dim=1).tolist()
+        return tuple(
+            ClassScores(count, *(None if value != value else value for value in row))
+            for count, row in zip(self.confusion.sum(1).tolist(), rows, strict=True)
+        )
 
     @property
     def calibration_error(self) -> float | None:
@@ -85,13 +150,45 @@ class Tally:
             self.bin_nodes + other.bin_nodes,
             self.bin_confidence + other.bin_confidence,
             self.bin_correct + other.bin_correct,
+            # Of one client they are of 32 bits, which a sum over many may exceed.
+            None if self.ranks is None or other.ranks is None else self.ranks.long() + other.ranks,
         )
 
 
+def count_forms(path: str, classes: int) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+    """Shape and type of each field of a tally as it travels, by the field's name.
+
+    Args:
+        path: the way of scoring.
+        classes: how many there are.
+    """
+    forms: dict[str, tuple[tuple[int, ...], torch.dtype]] = {
+        "confusion": ((classes, classes), torch.int64),
+        "bin_nodes": ((CALIBRATION_BINS,), torch.int64),
+        "bin_confidence": ((CALIBRATION_BINS,), torch.float32),
+        "bin_correct": ((CALIBRATION_BINS,), torch.int64),
+    }
+    return forms if path == LOCAL else {**forms, "ranks": ((2, classes, RANK_BINS), torch.int32)}
+
+
+def mean_defined(values: Float[Tensor, " values"]) -> float | None:
+    """The mean of those that are numbers; None of none."""
+    found = values[~values.isnan()]
+    return float(found.mean()) if len(found) else None
+
+
+def of_interest(areas: Float[Tensor, " classes"]) -> Float[Tensor, " some"]:
+    """Of two classes the second one alone, as scikit-learn has it; else all."""
+    return areas[1:] if len(areas) == 2 else areas
+
+
 def tally(
-    logits: Float[Tensor, "nodes classes"], y: Int[Tensor, " nodes"], mask: Bool[Tensor, " nodes"]
+    logits: Float[Tensor, "nodes classes"],
+    y: Int[Tensor, " nodes"],
+    mask: Bool[Tensor, " nodes"],
+    ranked: bool = False,
 ) -> Tally:
-    """Count predictions on the nodes of `mask`, all of which carry a label."""
+    """Count predictions on the nodes of `mask`, all of which carry a label; ranks only if `ranked`."""
     classes = logits.shape[1]
     confidence, predicted = logits[mask].float().softmax(1).max(1)
     label = y[mask]
@@ -103,6 +200,7 @@ def tally(
         torch.bincount(bins, minlength=CALIBRATION_BINS).cpu(),
         torch.bincount(bins, confidence.double(), minlength=CALIBRATION_BINS).float().cpu(),
         torch.bincount(bins, correct.double(), minlength=CALIBRATION_BINS).long().cpu(),
+        rank_counts(logits[mask], label).int().cpu() if ranked else None,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from fedtag.common.errors import WireError
-from fedtag.common.numerics.scores import CALIBRATION_BINS
+from fedtag.common.numerics.scores import count_forms
 
 MASKED = "masked"
 VECTOR = "vector"
@@ -66,7 +66,7 @@ class Layout:
     @property
     def statistics_size(self) -> int:
         """Coordinates of what is hidden beside the update."""
-        counts = sum(math.prod(shape) for shape in self._count_shapes().values())
+        counts = sum(math.prod(shape) for shape, _ in self._count_forms().values())
         return counts + (len(SIZES) + len(TRAINING) if self.statistics else 0)
 
     @property
@@ -106,7 +106,9 @@ class Layout:
             parts.append(np.array([told.get(name, 0) for name in SIZES], dtype=np.float64))
             parts.append(np.array([nodes, nodes * (loss or 0.0)]))
         counts = scores or {}
-        parts += [_coordinates(counts.get(name), name, shape) for name, shape in self._count_shapes().items()]
+        parts += [
+            _coordinates(counts.get(name), name, shape) for name, (shape, _) in self._count_forms().items()
+        ]
         vector = np.concatenate(parts)
         vector[self.open_size :] *= UNIT
         return vector
@@ -138,10 +140,10 @@ class Layout:
             loss = losses / trained if round(trained) else None
             place += len(TRAINING)
         scores: dict[str, Tensor] = {}
-        for name, shape in self._count_shapes().items():
+        for name, (shape, dtype) in self._count_forms().items():
             length = math.prod(shape)
             value = torch.from_numpy(total[place : place + length].copy()).view(shape)
-            scores[name] = value.float() if name.endswith("bin_confidence") else value.round().long()
+            scores[name] = value.to(dtype) if dtype.is_floating_point else _counts(value, dtype)
             place += length
         return Opened(update, steps, weight, sizes, loss, scores, users, shares)
 
@@ -180,19 +182,19 @@ class Layout:
         shapes = {name: tuple(shape) for name, shape in update.items()}
         return cls(shapes, tuple(scores), classes, statistics, tuple(used))
 
-    def _count_shapes(self) -> dict[str, Shape]:
-        fields: Sequence[tuple[str, Shape]] = (
-            ("confusion", (self.classes, self.classes)),
-            ("bin_nodes", (CALIBRATION_BINS,)),
-            ("bin_confidence", (CALIBRATION_BINS,)),
-            ("bin_correct", (CALIBRATION_BINS,)),
-        )
+    def _count_forms(self) -> dict[str, tuple[Shape, torch.dtype]]:
         return {
-            f"{path}/{subset}/{field}": shape
+            f"{path}/{subset}/{field}": form
             for path in self.scores
             for subset in SUBSETS
-            for field, shape in fields
+            for field, form in count_forms(path, self.classes).items()
         }
+
+
+def _counts(value: Tensor, dtype: torch.dtype) -> Tensor:
+    """Whole numbers; one beyond the type, which no honest sum comes to, is its largest."""
+    most = torch.iinfo(dtype).max
+    return value.round().clamp(-most, most).to(dtype)
 
 
 def _is_length(value: Any) -> TypeGuard[int]:

@@ -111,16 +111,18 @@ def _gradients(
     flat = residuals.reshape(labelled, losses * classes)
     carried = (batch.second.transpose(0, 1) @ flat).reshape(-1, losses, classes)
     if len(weights) == 2:
-        return torch.einsum("rd,rlc->ldc", batch.propagated, carried), residuals.sum(0)
+        return _crossed(batch.propagated, carried), residuals.sum(0)
     first, first_bias, second, _ = weights
     hidden = functional.relu(batch.propagated @ first + first_bias)
-    back = torch.einsum("rlc,hc->rlh", carried, second) * (hidden > 0).unsqueeze(1)
-    return (
-        torch.einsum("rd,rlh->ldh", batch.propagated, back),
-        back.sum(0),
-        torch.einsum("rh,rlc->lhc", hidden, carried),
-        residuals.sum(0),
-    )
+    back = (carried @ second.T) * (hidden > 0).unsqueeze(1)
+    return _crossed(batch.propagated, back), back.sum(0), _crossed(hidden, carried), residuals.sum(0)
+
+
+def _crossed(
+    left: Float[Tensor, "reached inner"], right: Float[Tensor, "reached losses outer"]
+) -> Float[Tensor, "losses inner outer"]:
+    """leftᵀ right of each loss; as one product, since einsum costs more than the product of small graphs."""
+    return (left.T @ right.flatten(1)).unflatten(1, right.shape[1:]).transpose(0, 1)
 
 
 def node_gradients(weights: Weights, batch: Batch) -> tuple[Float[Tensor, "labelled ..."], ...]:

@@ -60,9 +60,9 @@ class Learner:
         self.links = links
         self.pace = pace
         self.matched = 0
-        self._feature_steps = torch.optim.Adam([self.x], lr=pace.feature_rate)
+        self._feature_steps = torch.optim.Adam([self.x], lr=pace.feature_rate, fused=True)
         if links is not None:
-            self._link_steps = torch.optim.Adam(links.parameters(), lr=pace.link_rate)
+            self._link_steps = torch.optim.Adam(links.parameters(), lr=pace.link_rate, fused=True)
 
     def match(
         self,

@@ -1,1 +1,1 @@
-"""What reports, cards and pages say in the same words."""
+"""What errors, reports, cards and pages say in the same words."""

@@ -33,7 +33,7 @@ def condensed(
     y = condensed_labels(labelled, size)
     mean, deviation = moments(graph.x)
     x = gaussian_features(mean, deviation, y.numel(), generator).requires_grad_()
-    stepper = torch.optim.Adam([x], lr=settings.feature_rate * float(deviation.mean()))
+    stepper = torch.optim.Adam([x], lr=settings.feature_rate * float(deviation.mean()), fused=True)
     validation = Validation(graph, settings, generator)
     validation.consider(Condensed.without_links(x.detach().clone(), y, copies=False))
     total = settings.outer_loops * settings.inner_loops

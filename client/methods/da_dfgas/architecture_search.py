@@ -60,7 +60,9 @@ class ArchitectureSteps:
         self.weights = weights
         self.architecture = architecture
         self.loss = loss
-        self.stepper = torch.optim.Adam(architecture, lr=rate, betas=BETAS, weight_decay=WEIGHT_DECAY)
+        self.stepper = torch.optim.Adam(
+            architecture, lr=rate, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True
+        )
         self._turn(searching=False)
 
     def __call__(self) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.evidence.keeper import Budgets, Measured
+from fedtag.client.evidence.keeper import Measured
 from fedtag.client.evidence.measured import NodeFaithfulness
 from fedtag.client.evidence.packs import NodeId
+from fedtag.client.evidence.verification import Budgets
 from fedtag.client.methods.dance.measurement import chosen_targets, measure, node_faithfulness
 from fedtag.client.prediction.outcome import ReleasedModel
 from fedtag.common.config import RunConfig

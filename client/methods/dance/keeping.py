@@ -9,7 +9,8 @@ from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.evidence.condensed import CORE_FOLDER, links_file, write_links
 from fedtag.client.evidence.narration import TokenLedger
-from fedtag.client.evidence.packs import EvidencePack, available_rounds, write_packs
+from fedtag.client.evidence.pack_table import PackTable
+from fedtag.client.evidence.store import available_rounds, round_file, write_packs
 from fedtag.client.methods.dance.condensation import chosen_views, forward
 from fedtag.client.methods.dance.evidence import Evidence, EvidenceVectors
 from fedtag.client.methods.dance.local_graph import LocalGraph
@@ -44,13 +45,13 @@ def keep_core_evidence(
     # The rounds after it replace it, so that none waits for the disk.
     write_packs(folder, number, packs, durable=False)
     for old in sorted(available_rounds(folder))[:-KEPT_CORE_ROUNDS]:
-        (folder / f"round-{old:04d}.jsonl").unlink()
+        round_file(folder, old).unlink()
         links_file(folder, old).unlink(missing_ok=True)
 
 
 def scored_evidence(
     model: DanceModel, local: LocalGraph, round_number: int, data: SiteData
-) -> tuple[Tensor, Tensor, tuple[EvidencePack, ...]]:
+) -> tuple[Tensor, Tensor, PackTable]:
     """The evidence path's representation and logits of every node, and the evidence of each prediction."""
     passed = forward(model, local)
     rows = torch.arange(local.graph.num_nodes, device=data.device)
@@ -81,8 +82,8 @@ def keep_scored_evidence(
     if chosen.numel():
         with context.timed("summarise"):
             narrated = narrated_packs(local, packs, chosen, data, context)
-            by_node = {pack.node: pack for pack in narrated}
-            packs = tuple(by_node.get(pack.node, pack) for pack in packs)
+            accounts = (pack.account for pack in narrated)
+            packs = packs.with_accounts(dict(zip(chosen.tolist(), accounts, strict=True)))
             ledger = TokenLedger.of(narrated)
     write_packs(context.evidence, round_number, packs)
     return ledger

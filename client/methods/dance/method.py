@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -43,7 +43,10 @@ EVIDENCE = "evidence"
 
 @dataclass(frozen=True)
 class CoreExamples:
-    """What a round trains on: the core, its evidence and its links, and what the received model gives for them."""
+    """What a round trains on: the core, its evidence and its links, and what the received model gives for them.
+
+    `balanced`: whether labels weigh the same by class.
+    """
 
     local: LocalGraph
     passed: Forward
@@ -51,6 +54,7 @@ class CoreExamples:
     evidence: Evidence
     adjacency: Adjacency
     seen: Views
+    balanced: bool = False
 
 
 class Dance(ClientMethod[DanceConfig]):
@@ -111,8 +115,20 @@ class Dance(ClientMethod[DanceConfig]):
     def loss(self, model: Any, examples: CoreExamples, generator: torch.Generator) -> Callable[[], Tensor]:
         one, config = examples, examples.local.config
         return CoreLoss(
-            model, one.local, one.passed.g, one.core, one.evidence, one.adjacency, config, generator, one.seen
+            model,
+            one.local,
+            one.passed.g,
+            one.core,
+            one.evidence,
+            one.adjacency,
+            config,
+            generator,
+            one.seen,
+            one.balanced,
         )
+
+    def balanced(self, examples: CoreExamples, context: Context) -> CoreExamples:
+        return replace(examples, balanced=True)
 
     def local_scores(self, model: Any, data: SiteData, context: Context) -> dict[str, Tensor]:
         """None: another evidence of every node would take about as long as the training."""

@@ -13,6 +13,7 @@ from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.evidence.columns import ChunkColumns, NeighbourColumns, packs_from_arrays
 from fedtag.client.evidence.narration import narrate
+from fedtag.client.evidence.pack_table import PackTable
 from fedtag.client.evidence.packs import EvidencePack, Kind
 from fedtag.client.methods.dance.evidence import Evidence, EvidenceVectors
 from fedtag.client.methods.dance.local_graph import LocalGraph
@@ -29,7 +30,7 @@ def evidence_packs(
     model: str,
     data: SiteData,
     share: Float[Tensor, " rows"] | None = None,
-) -> tuple[EvidencePack, ...]:
+) -> PackTable:
     """The packs of the evidence's rows.
 
     Args:

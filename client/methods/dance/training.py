@@ -11,7 +11,7 @@ from fedtag.client.condense.core.members import Core
 from fedtag.client.methods.dance.condensation import views
 from fedtag.client.methods.dance.evidence import Evidence
 from fedtag.client.methods.dance.local_graph import LocalGraph
-from fedtag.client.train.examples import label_weights, weighted_entropy
+from fedtag.client.train.examples import class_balanced, label_weights, weighted_entropy
 from fedtag.common.graph import Adjacency
 from fedtag.common.methods.dance.model import DanceModel, Views
 from fedtag.common.methods.dance.settings import DanceConfig
@@ -47,6 +47,7 @@ class CoreLoss:
         config: weights of the terms.
         generator: of dropout and noise.
         seen: the views by the model as it is, which the first step then need not compute again.
+        balanced: whether the labels of each class weigh the same together.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class CoreLoss:
         config: DanceConfig,
         generator: torch.Generator,
         seen: Views | None = None,
+        balanced: bool = False,
     ) -> None:
         self.model = model
         self.local = local
@@ -74,7 +76,8 @@ class CoreLoss:
         self.linked = with_lone_copies(adjacency) if config.sufficiency else adjacency
         self.noise = laplace(self.raw, config.noise, generator) if config.noise else None
         trained = local.graph.train_mask[core.nodes]
-        self.weight = label_weights(core.labels, trained, config.pseudo_label_weight)
+        weight = label_weights(core.labels, trained, config.pseudo_label_weight)
+        self.weight = class_balanced(core.labels, weight) if balanced else weight
 
     def __call__(self) -> Tensor:
         model, config = self.model, self.config

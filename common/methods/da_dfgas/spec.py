@@ -46,6 +46,15 @@ def _rules(settings: RunSettings) -> str:
     )
 
 
+def _extended(settings: RunSettings) -> str:
+    if not settings.parent.run:
+        return ""
+    return (
+        f"{SPEC.name}.search-share is a share of all rounds, so that a run which has ended its search cannot be "
+        "extended: start from its released model, or begin anew"
+    )
+
+
 def resolved(settings: RunSettings) -> Mapping[str, Any]:
     """A client that lags behind takes twice the epochs where nobody says how many more."""
     if settings.own(DaDfgasConfig).adaptive and not settings.train.extra_epochs:
@@ -103,6 +112,7 @@ SPEC = MethodSpec(
         Exclusion("architectures of clients' own under masks of fewer than three", _too_few),
         Exclusion("architectures of clients' own with differential privacy", _noise),
         Exclusion("architectures of clients' own with a robust rule", _rules),
+        Exclusion("more rounds for a finished run", _extended),
     ),
     resolved=resolved,
     words=words,

@@ -63,6 +63,15 @@ def _no_round_left(settings: RunSettings) -> str:
     )
 
 
+def _class_weights(settings: RunSettings) -> str:
+    if settings.train.class_weights == "none":
+        return ""
+    return (
+        f"train.class-weights = {settings.train.class_weights} would weigh labels in self-training alone, while "
+        f"{SPEC.name} matches the gradients of each class by itself: set it to none"
+    )
+
+
 SPEC = MethodSpec(
     name="fedgc",
     title="FedGC: the server learns one condensed graph from the clients' gradients by class",
@@ -86,6 +95,7 @@ SPEC = MethodSpec(
         Exclusion("differential privacy of institutions", _noise),
         *EXCLUDED,
         Exclusion("a bottleneck without the self-trained model", _transformed),
+        Exclusion("weights of classes", _class_weights),
         Exclusion("no round after self-training", _no_round_left),
     ),
     renamed={"fedgc.self-training": "fedgc.learn-from"},

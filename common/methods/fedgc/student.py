@@ -38,7 +38,7 @@ def student(
     """
     model = initial_backbone(settings, condensed.x.shape[1], classes, seed).to(condensed.x.device)
     generator = torch_generator(seed, "student's dropout", device=condensed.x.device)
-    adam = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=weight_decay)
+    adam = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=weight_decay, fused=True)
     for _ in range(steps):
         adam.zero_grad()
         loss = functional.cross_entropy(model(condensed.x, condensed.adjacency, generator), condensed.y)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch_geometric.nn import SAGEConv
 
 from fedtag.common.graph import Adjacency
 from fedtag.common.models.backbones.stack import Backbone
+from fedtag.common.models.geometric import SAGEConv
 from fedtag.common.settings.sections import ModelConfig, Section
 
 

@@ -1,0 +1,1 @@
+"""The audit page of a site: what it shows, and the file that shows it."""

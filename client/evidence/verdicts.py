@@ -1,0 +1,73 @@
+"""What an auditor says of a site's evidence, kept beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedtag.client.site.whole_file import write_whole
+from fedtag.common.errors import RunError
+from fedtag.common.wording.visible import visible
+
+FILE = "audit-verdicts.json"
+_FIELDS = {"verdict", "note", "at"}
+
+
+def read_verdicts(workspace: Path) -> dict[str, dict[str, Any]]:
+    """Verdicts by the evidence that they are of, and by node as a page shows its name; empty if there are none.
+
+    Raises:
+        RunError: the file is damaged.
+    """
+    path = workspace / FILE
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict) or not all(_are_verdicts(one) for one in found.values()):
+            raise ValueError("it has another form")
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path} holds no verdicts ({error}): restore it, or move it away") from error
+    return found
+
+
+def keep_verdicts(workspace: Path, evidence: str, verdicts: Mapping[str, Any]) -> None:
+    """Write what an auditor says now of some nodes; what was said of others, and of other evidence, stays.
+
+    Raises:
+        ValueError: it has no such form.
+        RunError: the file is damaged.
+    """
+    if not _are_verdicts(verdicts):
+        raise ValueError("a verdict of a node has the fields verdict, note and at")
+    found = read_verdicts(workspace)
+    _write(workspace, found | {evidence: found.get(evidence, {}) | dict(verdicts)})
+
+
+def without_verdicts_of(workspace: Path, nodes: Collection[str]) -> None:
+    """Remove what was said of some nodes; a damaged file, which may speak of them, goes whole."""
+    try:
+        found = read_verdicts(workspace)
+    except RunError:
+        (workspace / FILE).unlink()
+        return
+    names = {visible(node) for node in nodes}
+    if any(names & said.keys() for said in found.values()):
+        left = {
+            evidence: {node: one for node, one in said.items() if node not in names}
+            for evidence, said in found.items()
+        }
+        _write(workspace, left)
+
+
+def _are_verdicts(said: object) -> bool:
+    return isinstance(said, Mapping) and all(
+        isinstance(one, dict) and one.keys() == _FIELDS for one in said.values()
+    )
+
+
+def _write(workspace: Path, verdicts: Mapping[str, Mapping[str, Any]]) -> None:
+    text = json.dumps(verdicts, ensure_ascii=True, allow_nan=False, indent=1) + "\n"
+    write_whole(workspace / FILE, text.encode())
