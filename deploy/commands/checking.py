@@ -9,20 +9,36 @@ from fedtag.deploy.commands.options import Debug
 
 
 def validate(
-    folder: Annotated[Path, typer.Argument(help="The institution's folder.", show_default=False)],
+    data: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DATA...",
+            help="Folders of institutions, or what else --data may name; several are checked as one federation.",
+            show_default=False,
+        ),
+    ],
+    write_split: Annotated[
+        bool,
+        typer.Option(
+            "--write-split", help="Write a split that was drawn into the nodes file of each folder."
+        ),
+    ] = False,
     debug: Debug = False,
 ) -> None:
-    """Check an institution's folder, offline.
+    """Check an institution's folder, offline, as a run checks it.
 
-    Reads nodes, edges, meta.json and features; writes nothing. All problems are listed at once, and the exit
-    code is then 2.
+    Reads nodes, edges, meta.json and features; writes nothing without --write-split. All problems are listed at
+    once, and the exit code is then 2.
 
     Example: `fedtag validate /data/hospital-a`
     """
-    from fedtag.deploy.terminal.folder_view import show_folder
-    from fedtag.graph.validation import validate_folder
+    from fedtag.deploy.terminal.folder_view import show_data, show_written
+    from fedtag.graph.validation import keep_split, validate_sources
 
-    show_folder(validate_folder(folder), folder)
+    for found in validate_sources(data):
+        show_data(found)
+        if write_split:
+            show_written(keep_split(found))
 
 
 def doctor(

@@ -59,26 +59,33 @@ def compare(
     data: Annotated[
         list[str] | None,
         typer.Option(
-            help="A data set each time, as for simulate; folders joined by ';' are one federation. [default: pydocs]",
+            help="A data set each time, as for simulate; folders joined by ';' are one federation. "
+            "[default: pydocs-brief]",
             rich_help_panel=DATA,
         ),
     ] = None,
+    figures: Annotated[
+        bool,
+        typer.Option(
+            "--figures", help="Also write the charts as PNG and SVG, for print.", rich_help_panel=COMPARISON
+        ),
+    ] = False,
     shared: SharedOptions,
     debug: Debug = False,
 ) -> None:
     """Compare methods over data sets and seeds in one table.
 
     Reads the data and, with --study, a study file; writes a run directory for each row, data set and seed, and
-    comparison.md, .csv, .png and .html with means, standard deviations and paired differences, and convergence.csv
-    and .png with the scores of each round. What depends on the machine is in costs.md, .csv and
-    time.png. Finished runs are
+    comparison.md, .csv and .html with means, standard deviations and paired differences, and convergence.csv with the
+    scores of each round. What depends on the machine is in costs.md and .csv. --figures adds comparison, convergence
+    and time as .png and .svg. Finished runs are
     reused and stopped ones go on, so the same command continues where it was stopped; runs of data that have
     changed since are refused. The exit code is 1 if a run
     failed. Of runs that `fedtag privacy-audit` has attacked since, the same command adds the figures to the tables,
-    beside accuracy, with privacy.csv and .png. Settings count in this order: those of a row, --set, named options, the
+    beside accuracy, with privacy.csv. Settings count in this order: those of a row, --set, named options, the
     study, --config, defaults.
 
-    Example: `fedtag compare --data pydocs --seeds 3 --ratio 0.08,0.02 --rounds 30 --jobs 2`
+    Example: `fedtag compare --data pydocs-brief --seeds 3 --ratio 0.08,0.02 --rounds 30 --jobs 2`
     """
     from fedtag.comparison.course import compare as compared
     from fedtag.comparison.request import requested
@@ -91,7 +98,7 @@ def compare(
     )
     home = out or Path("runs") / (Path(study).stem if study else "comparison")
     with terminable():
-        made = compared(wanted, home, jobs, cell_bars, debug)
+        made = compared(wanted, home, jobs, cell_bars, debug, figures)
     show_comparison(made.comparison, made.home)
     if made.failures:
         show_failures(made.failures)

@@ -32,6 +32,12 @@ def audit(
         Path | None,
         typer.Option(help="Where the released model is, for this. [default: PATH, if it is a run]"),
     ] = None,
+    sample: Annotated[
+        int, typer.Option(min=0, help="Nodes that are drawn at random for an auditor's verdict.")
+    ] = 50,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Show the pages on this machine, for any number of nodes.")
+    ] = False,
     card: Annotated[
         bool,
         typer.Option("--card", help="Check card, disclosures and model of a run against audit logs instead."),
@@ -49,7 +55,9 @@ def audit(
 
     Reads the evidence and the texts; writes an HTML page, unless --node shows one node only. Every quoted
     span is compared with the site's own texts; the exit code is 1 if any does not hold. The page quotes
-    texts: it stays inside the institution.
+    texts: it stays inside the institution. It draws a sample of nodes for an auditor, whose verdicts it keeps and
+    exports. A page holds 5,000 nodes and 6 MB at most; --serve shows any number on a loopback address with a token,
+    until it is stopped, and keeps verdicts in audit-verdicts.json of the site.
 
     --faithfulness cuts chunks out of the texts, encodes these anew and predicts again with the released model:
     without the evidence, from the evidence alone, and the same for random chunks and for dense attention. It
@@ -76,8 +84,16 @@ def audit(
 
     targets = nodes if faithfulness else 0
     with display(debug) as progress:
-        found = examine(path, client, node, html, round_number, data, config, targets, model, progress)
+        found = examine(
+            path, client, node, html, round_number, data, config, targets, model, progress, sample, not serve
+        )
     show_examination(found, faithfulness)
+    if serve:
+        from fedtag.audits.serving import audit_server
+        from fedtag.deploy.terminal.audit_view import show_server
+
+        with audit_server(found.sites, sample) as server:
+            show_server(server)
     if not found.verified:
         raise typer.Exit(1)
 
@@ -85,16 +101,22 @@ def audit(
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Run directories.", show_default=False)],
     out: Annotated[Path, typer.Option(help="The HTML file.")] = Path("report.html"),
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Also write each run's charts as PNG and SVG, for print.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Compare runs on one HTML page.
 
-    Reads run directories, finished or not; writes one self-contained page.
+    Reads run directories, finished or not, and the runs of reference methods on the same data that lie beside them;
+    writes one self-contained page, and with --figures the folder figures in each run directory.
 
     Example: `fedtag report runs/first runs/second --out comparison.html`
     """
+    from fedtag.comparison.reports import FIGURES
+    from fedtag.comparison.reports import report as reported
     from fedtag.deploy.terminal.console import results, say
-    from fedtag.server.report.page import write_report
 
-    write_report(runs, out)
-    say(results(), f"report  {out.absolute()}")
+    say(results(), f"report  {reported(runs, out, figures).absolute()}")
+    for run in runs if figures else ():
+        say(results(), f"figures {(run / FIGURES).absolute()}")

@@ -9,11 +9,12 @@ from fedtag.deploy.commands.options import Debug
 
 def methods(
     name: Annotated[
-        str | None, typer.Argument(help="Of a method, part, condenser, backbone or preset. [default: all]")
+        str | None,
+        typer.Argument(help="Of a method, part, condenser, backbone, preset or tracker. [default: all]"),
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """List methods, parts, condensers, backbones and presets; or describe one: settings, records, exclusions.
+    """List methods, parts, condensers, backbones, presets and trackers; or describe one.
 
     Reads what installed packages bring and writes nothing. Of one it says what cannot be imported.
 

@@ -42,11 +42,13 @@ Cache = Annotated[
 Resume = Annotated[
     Path | None,
     typer.Option(
-        metavar="RUN_DIR", help="Go on with a stopped run, by its own settings.", rich_help_panel=RUN
+        metavar="RUN_DIR",
+        help="Go on with a stopped run, by its own settings; with --rounds extend a finished one, as a new run.",
+        rich_help_panel=RUN,
     ),
 ]
 
-Parent = Annotated[
+Start = Annotated[
     Path | None,
     typer.Option(
         "--from",
@@ -71,8 +73,8 @@ class RunOptions:
     data: Annotated[
         list[str] | None,
         typer.Option(
-            help="Folder, feature graph .npz, public set by name, or pydocs; several folders are one client each. "
-            "[default: pydocs]",
+            help="Folder, feature graph .npz, public set by name, pydocs-brief or pydocs; several folders are one "
+            "client each. [default: pydocs-brief]",
             rich_help_panel=DATA,
         ),
     ] = None
@@ -110,7 +112,7 @@ class RunOptions:
         """
         sources = self.data or []
         if not all(source.strip() for source in sources):
-            raise ConfigError("--data is empty: name a folder, a .npz graph, a public set, or pydocs")
+            raise ConfigError("--data is empty: name a folder, a .npz graph, a public set, or pydocs-brief")
         if self.method is not None and not self.method.strip():
             raise ConfigError("--method is empty: name one that `fedtag methods` lists")
         return given(

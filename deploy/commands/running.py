@@ -1,5 +1,6 @@
 """Commands that run a federation: simulate, up, demo."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,10 +11,10 @@ from fedtag.deploy.commands.options import (
     RUN,
     Debug,
     Engine,
-    Parent,
     Resume,
     RunOptions,
     SharedOptions,
+    Start,
     flattened,
 )
 
@@ -30,7 +31,7 @@ def simulate(
     engine: Annotated[
         Engine, typer.Option(help="In this process, or Flower's Ray simulation.", rich_help_panel=RUN)
     ] = Engine.INPROCESS,
-    parent: Parent = None,
+    start: Start = None,
     resume: Resume = None,
     debug: Debug = False,
 ) -> None:
@@ -40,16 +41,16 @@ def simulate(
     report.html, and the clients' folders in sites/. Encoded texts are kept in FEDTAG_CACHE
     (~/.cache/fedtag). Settings count in this order: --set, named options, --config, defaults.
 
-    Example: `fedtag simulate --data pydocs --clients 3 --rounds 30 --set train.epochs=2`
+    Example: `fedtag simulate --data pydocs-brief --clients 3 --rounds 30 --set train.epochs=2`
     """
-    _carry_out(run, shared, engine.value, parent, resume, debug)
+    _carry_out(run, shared, engine.value, start, resume, debug)
 
 
 @flattened
 def up(
     run: RunOptions,
     shared: SharedOptions,
-    parent: Parent = None,
+    start: Start = None,
     resume: Resume = None,
     tls: Annotated[
         bool,
@@ -71,47 +72,58 @@ def up(
 
     Example: `fedtag up --data site-a --data site-b --rounds 20`
     """
-    _carry_out(run, shared, "tls" if tls else "processes", parent, resume, debug, plain_executors)
+    _carry_out(run, shared, "tls" if tls else "processes", start, resume, debug, plain_executors)
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder of all runs; the next free name if taken.")] = Path(
-        "runs/demo"
-    ),
-    methods: Annotated[
+    out: Annotated[
+        Path, typer.Option(help="Folder of all runs; those that are there are used again.")
+    ] = Path("runs/demo"),
+    data: Annotated[
         str | None,
         typer.Option(
-            help="Separated by commas, in the order of the table. [default: three that show what each brings]"
+            help="As for simulate; pydocs has longer texts, and takes minutes. [default: pydocs-brief]"
         ),
     ] = None,
-    data: Annotated[str, typer.Option(help="As for simulate.")] = "pydocs",
-    clients: Annotated[int, typer.Option(help="Simulated clients.")] = 3,
-    rounds: Annotated[int, typer.Option(help="Of each method.")] = 60,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Draws of labels. [default: 3]")] = None,
+    clients: Annotated[int | None, typer.Option(help="Simulated clients. [default: 3]")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Of each run. [default: 20]")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at once, each in a process of one thread.")] = 2,
     debug: Debug = False,
 ) -> None:
-    """See it work: three methods on a real graph that needs no download, in minutes.
+    """See it work: what links and a federation bring, on a real graph that needs no download.
 
-    Reads the docstrings of the installed SciPy; writes one run directory a method, a comparison and the
-    pages of evidence.
+    Reads what the functions of the installed SciPy say of themselves, one in ten labelled, and compares their text
+    alone, isolated clients and federations. Writes what `compare` does, and a page of evidence. Encoded texts and
+    finished runs are kept, so that the same command goes on where it was stopped.
 
     Example: `fedtag demo`
     """
-    from fedtag.deploy.terminal.display import display
-    from fedtag.deploy.terminal.interruption import terminable
-    from fedtag.deploy.terminal.run_table import show_demonstration
-    from fedtag.runs.demo import demonstrate
+    from fedtag.runs.stopwatch import Stopwatch
 
-    names = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
-    with display(debug) as progress, terminable():
-        made = demonstrate(out, names, data, clients, rounds, _engine("inprocess"), progress)
-    show_demonstration(made)
+    watch = Stopwatch()
+    with watch.part("programs loaded"):
+        from fedtag.comparison.demonstration import demo_study, demonstrate
+        from fedtag.deploy.terminal.cell_bars import cell_bars
+        from fedtag.deploy.terminal.comparison_table import show_failures
+        from fedtag.deploy.terminal.demonstration_view import show_demonstration
+        from fedtag.deploy.terminal.display import display
+        from fedtag.deploy.terminal.interruption import terminable
+
+    study = demo_study(data, {"seeds": seeds, "clients": clients, "rounds": rounds})
+    with terminable():
+        shown = demonstrate(study, out, jobs, watch, partial(display, debug), cell_bars, debug)
+    show_demonstration(shown, watch)
+    if shown.made.failures:
+        show_failures(shown.made.failures)
+        raise typer.Exit(1)
 
 
 def _carry_out(
     run: RunOptions,
     shared: SharedOptions,
     engine: EngineName,
-    parent: Path | None,
+    start: Path | None,
     resume: Path | None,
     debug: bool,
     plain: bool = False,
@@ -121,16 +133,20 @@ def _carry_out(
     from fedtag.deploy.terminal.interruption import terminable
     from fedtag.deploy.terminal.run_table import show_run
     from fedtag.runs import course
-    from fedtag.runs.settings import gather
+    from fedtag.runs.settings import collected, gather
 
     named, assignments = run.chosen() | shared.chosen(), shared.assignments or []
     with display(debug) as progress, terminable():
         if resume is None:
             config = gather(shared.config, named, assignments)
-            out = course.start(config, _engine(engine, plain), progress, parent=parent)
-        elif named or assignments or shared.config or parent:
+            out = course.start(config, _engine(engine, plain), progress, parent=start)
+        elif "rounds" in named and not start:
+            given = collected(shared.config, named, assignments)
+            out = course.extend(resume, given, _engine(engine, plain), progress)
+        elif named or assignments or shared.config or start:
             raise ConfigError(
-                f"--resume {resume} takes every setting from its config.toml; leave the others out."
+                f"--resume {resume} takes every setting from its config.toml: leave the others out; a finished run is "
+                "extended with --rounds."
             )
         else:
             out = course.resume(resume, _engine(engine, plain), progress)

@@ -18,11 +18,7 @@ from flwr.proto.task_pb2 import Task
 
 CAUGHT = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
 """What an executor waits for, and what its children take as every program does."""
-MAX_TAKEN = 2**16
 FIRST_DESCRIPTOR = 3
-
-Tell = Callable[[bytes], None]
-Work = Callable[[Tell], None]
 
 
 @dataclass
@@ -33,23 +29,16 @@ class Child:
         pid: of the process.
         task: that it carries out.
         token: of the task.
-        pipe: from which comes what it has told.
         since: when it started, `time.monotonic()`.
     """
 
     pid: int
     task: Task
     token: str
-    pipe: int
     since: float = field(default_factory=time.monotonic)
 
-    def told(self) -> bytes:
-        """What it told before its end; closes the pipe."""
-        with os.fdopen(self.pipe, "rb") as pipe:
-            return pipe.read(MAX_TAKEN)
 
-
-def fork(task: Task, token: str, work: Work) -> Child:
+def fork(task: Task, token: str, work: Callable[[], None]) -> Child:
     """Start a process for a task.
 
     It shares memory with this one, and neither signals, nor descriptors but the standard ones, nor random state.
@@ -57,21 +46,18 @@ def fork(task: Task, token: str, work: Work) -> Child:
     Args:
         task: to be carried out.
         token: of the task.
-        work: the work, which may tell its parent something once; the process ends with 0 when it returns.
+        work: the work; the process ends with 0 when it returns.
     """
     for stream in (sys.stdout, sys.stderr):
         # What is left in a buffer would be written twice.
         stream.flush()
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
     pid = os.fork()
     if pid:
-        os.close(writer)
-        return Child(pid, task, token, reader)
+        return Child(pid, task, token)
     code = 1
     try:
-        _begin(writer)
-        work(lambda taken: _tell(writer, taken))
+        _begin()
+        work()
         code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -85,12 +71,12 @@ def fork(task: Task, token: str, work: Work) -> Child:
         os._exit(code)
 
 
-def _begin(keep: int) -> None:
+def _begin() -> None:
     for number in CAUGHT:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, CAUGHT)
-    for descriptor in _descriptors() - {keep}:
+    for descriptor in _descriptors():
         with contextlib.suppress(OSError):
             os.close(descriptor)
     random.seed()
@@ -102,11 +88,3 @@ def _descriptors() -> set[int]:
     """What is open beyond the standard streams; the limit of what could be is a million and more."""
     found = {int(entry.name) for entry in Path("/proc/self/fd").iterdir()}
     return {number for number in found if number >= FIRST_DESCRIPTOR}
-
-
-def _tell(pipe: int, taken: bytes) -> None:
-    # A parent that was killed hears nothing, and the work goes on.
-    with contextlib.suppress(BrokenPipeError):
-        if len(taken) <= MAX_TAKEN:
-            os.write(pipe, taken)
-    os.close(pipe)

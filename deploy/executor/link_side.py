@@ -15,7 +15,6 @@ from flwr.superlink.grid import HttpGrid
 import fedtag.server.app
 import fedtag.server.run.rounds
 import fedtag.server.tracking.meters  # noqa: F401
-from fedtag.deploy.executor.child import Tell
 from fedtag.deploy.executor.flower import is_known
 from fedtag.deploy.executor.objects import PromptClient
 from fedtag.deploy.executor.runtime import Runtime
@@ -30,15 +29,13 @@ class PromptGrid(HttpGrid):
         return cast(RuntimeHttpClient, PromptClient(super()._runtime_client))
 
 
-def conduct_run(runtime: Runtime, token: str, tell: Tell) -> None:
+def conduct_run(runtime: Runtime, token: str) -> None:
     """Carry out a run, in this process and nothing else.
 
     Args:
         runtime: of the SuperLink.
         token: of the task.
-        tell: told nothing; a run whose process is gone has failed.
     """
-    tell(b"")
     if is_known():
         # The package of this module has a function of its name.
         importlib.import_module("flwr.superlink.runtime.run_serverapp").__dict__["HttpGrid"] = PromptGrid

@@ -18,14 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
-from flwr.app import Error
-from flwr.common.constant import ErrorCode
 from flwr.proto.task_pb2 import Task
 
 from fedtag.common.logs import Event, fields, start_log
 from fedtag.deploy.executor.beat import Beat, Pace, Sign
 from fedtag.deploy.executor.child import CAUGHT, Child, fork
-from fedtag.deploy.executor.runtime import Runtime, acquired, answer_in_place, end_task
+from fedtag.deploy.executor.flower import is_known
+from fedtag.deploy.executor.runtime import Runtime, acquired, end_task
 from fedtag.deploy.executor.side import Side
 
 LOGGER = logging.getLogger("fedtag")
@@ -79,7 +78,7 @@ class Executor:
 
     def _launch(self, task: Task, token: str) -> None:
         try:
-            child = fork(task, token, lambda tell: self.side.carry_out(self.runtime, token, tell))
+            child = fork(task, token, lambda: self.side.carry_out(self.runtime, token))
         except OSError as error:
             # Nobody has taken the task: it is given to an executor again when its token runs out.
             LOGGER.error("no process for a task (%s)", error, extra=fields(Event.PROCESS_LOST))
@@ -99,12 +98,11 @@ class Executor:
             if not pid:
                 return
             child, code = self._children.pop(pid), os.waitstatus_to_exitcode(status)
-            taken = child.told()
             self._pace.worked()
             if code:
-                self._answer(child, taken, code)
+                self._answer(child, code)
 
-    def _answer(self, child: Child, taken: bytes, code: int, handed_back: bool = False) -> None:
+    def _answer(self, child: Child, code: int, handed_back: bool = False) -> None:
         """Tell who waits for a task that its process is gone."""
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         what = "message" if self.side.graceful else "run"
@@ -115,16 +113,15 @@ class Executor:
         )
         LOGGER.error("%s", why, extra=fields(Event.PROCESS_LOST, code=code if code >= 0 else 128 - code))
         reason = f"{self.name}: {why}" if self.name else why
-        kind = ErrorCode.NODE_UNAVAILABLE if handed_back else ErrorCode.CLIENT_APP_CRASHED
+        if self.side.graceful and not is_known():
+            # Flower's own SuperNode answers when the task's token runs out, and never once the task is over.
+            return
         for attempt in range(ATTEMPTS):
             self._tell()
             try:
-                if self.side.graceful:
-                    answer_in_place(self.runtime, child.task, child.token, taken, Error(kind, reason))
-                else:
-                    client = self.runtime.working(child.token, patient=False)
-                    end_task(client, reason)
-                    client.close()
+                client = self.runtime.working(child.token, patient=False)
+                end_task(client, reason)
+                client.close()
                 return
             except httpx.HTTPStatusError as error:
                 if error.response.status_code < httpx.codes.INTERNAL_SERVER_ERROR:
@@ -167,7 +164,7 @@ class Executor:
         self._signal(signal.SIGKILL)
         for child in children:
             os.waitpid(child.pid, 0)
-            self._answer(child, child.told(), -signal.SIGKILL, handed_back=True)
+            self._answer(child, -signal.SIGKILL, handed_back=True)
 
     def _signal(self, number: signal.Signals) -> None:
         for pid in self._children:

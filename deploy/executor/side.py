@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from flwr.supercore.constant import TaskType
 
-from fedtag.deploy.executor.child import Tell
 from fedtag.deploy.executor.runtime import Runtime
 
 
@@ -17,10 +16,10 @@ class Side:
 
     Args:
         kind: of the tasks that it takes.
-        carry_out: a task, given where it comes from, its token, and how to tell the executor what was taken.
+        carry_out: a task, given where it comes from and its token.
         graceful: whether a task is finished when the executor is to end.
     """
 
     kind: TaskType
-    carry_out: Callable[[Runtime, str, Tell], None]
+    carry_out: Callable[[Runtime, str], None]
     graceful: bool

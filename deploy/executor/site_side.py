@@ -24,27 +24,24 @@ from fedtag.client.run.refusal import CLIENT_EXCEPTION, reason, signed
 from fedtag.common.errors import BundleError
 from fedtag.common.logs import Event, fields
 from fedtag.deploy.executor.bundle import check_bundle
-from fedtag.deploy.executor.child import Tell
 from fedtag.deploy.executor.objects import PromptClient
-from fedtag.deploy.executor.runtime import Runtime, end_task, headline
+from fedtag.deploy.executor.runtime import Runtime, end_task
 from fedtag.deploy.executor.side import Side
 
 LOGGER = logging.getLogger("fedtag")
 
 
-def answer_message(runtime: Runtime, token: str, tell: Tell) -> None:
+def answer_message(runtime: Runtime, token: str) -> None:
     """Carry out a message; its bundle lends settings and no code.
 
     Args:
         runtime: of the SuperNode.
         token: of the task.
-        tell: told which message was taken.
     """
     client = runtime.working(token)
     heart = HeartbeatSender(make_task_heartbeat_fn_http(client))
     heart.start()
     message, context, _, bundle = pull_task_input(cast(RuntimeHttpClient, PromptClient(client)))
-    tell(headline(message))
     failure = None
     try:
         check_bundle(bundle.content)

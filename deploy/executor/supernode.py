@@ -16,11 +16,12 @@ from functools import partial
 from typing import Any, cast
 
 from flwr.app import Error, Message
-from flwr.common.constant import ISOLATION_MODE_PROCESS, ErrorCode
+from flwr.common.constant import ISOLATION_MODE_PROCESS, ErrorCode, Status
 from flwr.supercore import log
 from flwr.supercore.constant import HTTP_SERVER_SHUTDOWN_TIMEOUT
 from flwr.supercore.exit import add_exit_handler, register_signal_handlers
 from flwr.supercore.fab import Fab
+from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 from flwr.supercore.object_store import ObjectStore, ObjectStoreFactory
 from flwr.supercore.telemetry import EventType
 from flwr.supercore.version import package_version
@@ -50,45 +51,6 @@ LOGGER = logging.getLogger("fedtag")
 MESSAGES = (0.05, 3.0)
 """Shortest and longest pause between two looks for a message, in seconds."""
 REPLIES = (0.02, 0.5)
-
-
-class Awaited:
-    """A store of Flower's whose answers are waited for, with short pauses first.
-
-    Args:
-        store: Flower's.
-        beat: told that there is work.
-    """
-
-    def __init__(self, store: Any, beat: Beat | Pulse) -> None:
-        self._store = store
-        self._beat = beat
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def _first(self, look: Any, absent: Any) -> Any:
-        pace, since = Pace(*REPLIES), time.monotonic()
-        while (found := look()) == absent:
-            self._beat.tell(Sign("working", f"{time.monotonic() - since:.0f} s"))
-            time.sleep(pace.pause)
-        return found
-
-
-class AwaitedState(Awaited):
-    """A SuperNode's state, which gives replies when there are some."""
-
-    def get_messages(self, **wanted: Any) -> Sequence[Message]:
-        found: Sequence[Message] = self._first(partial(self._store.get_messages, **wanted), [])
-        return found
-
-
-class AwaitedObjects(Awaited):
-    """A SuperNode's objects, each given when its content has come."""
-
-    def get(self, object_id: str) -> bytes | None:
-        found: bytes | None = self._first(partial(self._store.get, object_id), b"")
-        return found
 
 
 def serve(config: SuperNodeLifespanConfig, beat: Pulse) -> None:
@@ -126,10 +88,10 @@ def serve(config: SuperNodeLifespanConfig, beat: Pulse) -> None:
     with connection as (node_id, receive, send, get_run, get_fab, pull_object, push_object, confirm):
         state.set_node_id(node_id)
         log(logging.INFO, "SuperNode ID: %s", node_id)
-        reception = Reception(state, objects, config.node_config)
+        reception = Reception(state, objects, config.node_config, beat)
         pull = partial(
             _pull_and_store_message,
-            state=state,
+            state=cast(NodeState, reception),
             object_store=objects,
             node_config=config.node_config,
             receive=reception.receiving(receive),
@@ -141,8 +103,8 @@ def serve(config: SuperNodeLifespanConfig, beat: Pulse) -> None:
         )
         push = partial(
             _push_messages,
-            state=cast(NodeState, AwaitedState(state, beat)),
-            object_store=cast(ObjectStore, AwaitedObjects(objects, beat)),
+            state=cast(NodeState, reception),
+            object_store=objects,
             send=send,
             push_object=told(push_object, beat),
         )
@@ -160,26 +122,62 @@ def told(move: Callable[..., Any], beat: Pulse) -> Callable[..., Any]:
 
 
 class Reception:
-    """Messages as they come, with what is answered to one whose bundle is refused.
+    """A SuperNode's state, in which each message that is taken gets one whole reply.
+
+    Flower's loop waits for ever for what a process that was killed did not push, be it the reply or a part of it. Here
+    a reply goes out once its task is over, and in place of one that is missing or cut goes what the task ended with.
 
     Args:
         state: of the SuperNode.
         objects: of the SuperNode.
         node: the site's settings, with its name.
+        beat: told that there is work.
     """
 
-    def __init__(self, state: NodeState, objects: ObjectStore, node: Mapping[str, object]) -> None:
+    def __init__(
+        self, state: NodeState, objects: ObjectStore, node: Mapping[str, object], beat: Pulse
+    ) -> None:
         self._state = state
         self._objects = objects
         self._node = node
+        self._beat = beat
         self._last: Message | None = None
+        self._task: int | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._state, name)
+
+    def create_task(self, **told: Any) -> int | None:
+        """As the state does; the task is remembered."""
+        self._task = self._state.create_task(**told)
+        return self._task
+
+    def get_messages(self, **wanted: Any) -> Sequence[Message]:
+        """The reply to the message that was taken last, when its task is over."""
+        pace, since = Pace(*REPLIES), time.monotonic()
+        while (ended := self._ended()) is None:
+            self._beat.tell(Sign("working", f"{time.monotonic() - since:.0f} s"))
+            time.sleep(pace.pause)
+        replies = self._state.get_messages(**wanted)
+        if whole := [reply for reply in replies if self._is_whole(reply)]:
+            return whole
+        assert self._last is not None
+        # What the process left: a part of a reply, or the message, which is nobody else's.
+        for left in [
+            *replies,
+            *self._state.get_messages(run_ids=[self._last.metadata.run_id], is_reply=False),
+        ]:
+            self._objects.delete(left.metadata.message_id)
+            self._state.delete_messages(message_ids=[left.metadata.message_id])
+        self._answer(Error(ErrorCode.CLIENT_APP_CRASHED, ended or "the process ended without a reply"))
+        return self._state.get_messages(**wanted)
 
     def receiving(self, receive: Callable[[], Any]) -> Callable[[], Any]:
         """The same way to receive, of which the last message is remembered."""
 
         def received() -> Any:
             found = receive()
-            self._last = None if found is None else found[0]
+            self._last, self._task = None if found is None else found[0], None
             return found
 
         return received
@@ -202,9 +200,24 @@ class Reception:
         except BundleError as error:
             assert self._last is not None
             LOGGER.error("%s", error, extra=fields(Event.INSTRUCTION_FAILED, error=type(error).__name__))
-            refusal = Error(ErrorCode.INVALID_FAB, signed(reason(error), self._node))
-            _insert_message(Message(refusal, reply_to=self._last), self._state, self._objects)
+            self._answer(Error(ErrorCode.INVALID_FAB, signed(reason(error), self._node)))
             return self._last.metadata.run_id
+
+    def _ended(self) -> str | None:
+        """What the task of the last message ended with; None while it goes on, and empty for a message without one."""
+        if self._task is None:
+            return ""
+        tasks = self._state.get_tasks(task_ids=[self._task])
+        over = not tasks or tasks[0].status.status == Status.FINISHED
+        return (tasks[0].status.details if tasks else "") if over else None
+
+    def _is_whole(self, reply: Message) -> bool:
+        tree = self._objects.get_object_tree(reply.metadata.message_id)
+        return all(self._objects.get(part.object_id) for part in iterate_object_tree(tree))
+
+    def _answer(self, error: Error) -> None:
+        assert self._last is not None
+        _insert_message(Message(error, reply_to=self._last), self._state, self._objects)
 
 
 def turn(pull: Any, push: Any, beat: Pulse) -> None:

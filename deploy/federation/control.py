@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import tomli_w
@@ -20,6 +21,9 @@ _CONNECTION = "fedtag"
 _STARTED = re.compile(r"Successfully started run (\d+)")
 _REGISTERED = re.compile(r"SuperNode (\d+) registered successfully")
 _BOX = "╭╮╰╯─│ "
+EXEMPT = ("NO_PROXY", "no_proxy", "no_grpc_proxy")
+"""Variables that name what is reached without a proxy."""
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,9 @@ def flower_environment(extra: Mapping[str, str]) -> dict[str, str]:
     where the virtual environment is not activated. Loopback never goes through a proxy.
     """
     scripts = str(Path(sys.executable).parent)
-    proxy_exempt = ",".join(filter(None, [os.environ.get("NO_PROXY", ""), "127.0.0.1", "localhost"]))
     return {
-        **os.environ,
+        **beside_proxies(os.environ),
         "PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)]),
-        "NO_PROXY": proxy_exempt,
-        "no_proxy": proxy_exempt,
         "PYTHONUNBUFFERED": "1",
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -57,6 +58,26 @@ def flower_environment(extra: Mapping[str, str]) -> dict[str, str]:
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         **extra,
     }
+
+
+def beside_proxies(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which no proxy stands before loopback.
+
+    gRPC asks its own variable first for what is exempt, and others none but theirs. httpx, through which Flower's
+    programs speak on loopback, does not even start with a SOCKS proxy that it lacks the package for; it, and gRPC,
+    could not use that one anywhere.
+    """
+    own = [value for name in EXEMPT for value in environment.get(name, "").split(",") if value.strip()]
+    exempt = ",".join(dict.fromkeys([*own, *LOOPBACK_NAMES]))
+    strange = {
+        name
+        for name, value in environment.items()
+        if name.lower().endswith("_proxy")
+        and value.lower().startswith("socks")
+        and find_spec("socksio") is None
+    }
+    kept = {name: value for name, value in environment.items() if name not in strange}
+    return {**kept, **dict.fromkeys(EXEMPT, exempt)}
 
 
 def flower_answer(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> str:

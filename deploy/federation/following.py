@@ -12,7 +12,8 @@ from typing import Self
 from fedtag.common.errors import RunError
 from fedtag.runs.progress import Progress
 from fedtag.server.tracking.durable_files import read_lines
-from fedtag.server.tracking.rows import RoundRow, object_to_row
+from fedtag.server.tracking.row_objects import object_to_row
+from fedtag.server.tracking.rows import RoundRow
 from fedtag.server.tracking.run_directory import METRICS
 from fedtag.server.tracking.status import AWAITED, INVOLVED, RunStatus, read_status
 

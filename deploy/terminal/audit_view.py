@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from fedtag.audits.evidence import Audited
 from fedtag.audits.examination import Examination
+from fedtag.audits.serving import AuditServer
 from fedtag.client.evidence.packs import EvidencePack
 from fedtag.client.evidence.terminal import evidence_view
 from fedtag.deploy.terminal.console import notices, results, say
@@ -25,8 +28,11 @@ def show_examination(found: Examination, measuring: bool) -> None:
         say(console, f"faithfulness  {found.faithfulness.file}")
     if found.node is not None:
         show_node(*found.node)
-    for page in found.pages:
+    for site, (page, nodes) in zip(found.sites, found.pages, strict=False):
         say(console, f"page  {page}")
+        if nodes < len(site.packs):
+            rest = "what is worth reading first; fedtag audit --serve shows all"
+            say(console, f"      it holds {nodes} of {len(site.packs)} nodes, {rest}")
     for site in found.sites:
         checked, violations = site.verification.checked, site.verification.violations
         verdict = f"{len(violations)} violations" if violations else "every span is literal"
@@ -38,6 +44,16 @@ def show_examination(found: Examination, measuring: bool) -> None:
         say(notices(), found.lacking, "red")
     if measuring and not found.verified:
         say(notices(), "the evidence does not verify: nothing was measured", "red")
+
+
+def show_server(server: AuditServer) -> None:
+    """Where the pages are, until whoever reads them stops it."""
+    console = results()
+    for address in server.addresses:
+        say(console, f"page  {address}")
+    say(console, "stop it with Ctrl-C")
+    with suppress(KeyboardInterrupt):
+        server.serve_forever()
 
 
 def show_node(site: Audited, pack: EvidencePack) -> None:

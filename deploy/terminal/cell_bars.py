@@ -9,10 +9,12 @@ from contextlib import contextmanager, nullcontext
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
+from fedtag.common.wording.scoring import METRICS
 from fedtag.comparison.matrix import Cell, Matrix
 from fedtag.comparison.progress import ROUNDS, Note, Step
 from fedtag.deploy.terminal.console import notices, say
 from fedtag.deploy.terminal.display import progress_bars, resumable
+from fedtag.server.comparison.results import score
 from fedtag.server.pages.wording import duration
 from fedtag.server.state.progress import percentage
 from fedtag.server.tracking.run_directory import RunDirectory
@@ -85,4 +87,5 @@ def scores(cell: Cell) -> str:
     summary = RunDirectory.open(cell.path).read_summary()
     if summary is None:
         return "no scores"
-    return f"validation {percentage(summary.val_accuracy)}, test {percentage(summary.test_accuracy)}"
+    val, test = (percentage(score(summary, subset, summary.metric)) for subset in ("val", "test"))
+    return f"validation {METRICS[summary.metric]} {val}, test {test}"

@@ -33,7 +33,7 @@ def show_comparison(comparison: Comparison, home: Path) -> None:
             "val",
             "test",
             "difference",
-            "macro-F1",
+            *comparison.other_metrics.values(),
             "calibration",
             "up/round",
             "down/round",
@@ -43,20 +43,19 @@ def show_comparison(comparison: Comparison, home: Path) -> None:
             table.add_column(name, justify="right", no_wrap=True)
         for line in every:
             if line.data == data:
-                table.add_row(
-                    Text(line.row), seeds_done(line), *scores(line, comparison.baseline), *costs(line)[:3]
-                )
+                table.add_row(Text(line.row), seeds_done(line), *scores(line, comparison), *costs(line)[:3])
         console.print(table)
         console.print()
     say(
         console,
-        f"mean ± standard deviation over seeds {', '.join(map(str, comparison.seeds))}, in percent; difference in test "
-        f"accuracy to {comparison.baseline} with its 95% interval (Student's t, paired by seed)",
+        f"mean ± standard deviation over seeds {', '.join(map(str, comparison.seeds))}, in percent; val and test are "
+        f"{comparison.title_of_metric}; difference in test to {comparison.baseline} with its 95% interval (Student's "
+        "t, paired by seed)",
         "dim",
     )
     if comparison.note:
         say(console, comparison.note, "dim")
-    for name in ("comparison.md", "comparison.csv", "comparison.png", "convergence.png", PAGE):
+    for name in ("comparison.md", "comparison.csv", PAGE):
         say(console, str(home / name))
 
 

@@ -18,10 +18,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from fedtag.common.errors import DeploymentError, QuorumError
 from fedtag.common.logs import LOGGER
 from fedtag.deploy.terminal.console import notices, say
 from fedtag.deploy.terminal.interruption import TerminatedError
-from fedtag.runs.progress import LogProgress, Work
+from fedtag.runs.progress import LogProgress, Pace, Work
 from fedtag.runs.progress import Progress as RunProgress
 from fedtag.server.state.progress import describe
 from fedtag.server.tracking.rows import RoundRow
@@ -46,10 +47,10 @@ def display(debug: bool = False) -> Iterator[RunProgress]:
 
 @contextmanager
 def resumable(advice: str) -> Iterator[None]:
-    """Say how the work goes on, where it is stopped from outside while this lasts."""
+    """Say how the work goes on, where it is stopped while this lasts: from outside, or since too little answered."""
     try:
         yield
-    except (KeyboardInterrupt, TerminatedError):
+    except (KeyboardInterrupt, TerminatedError, QuorumError, DeploymentError):
         say(notices(), f"stopped; {advice}", "yellow")
         raise
 
@@ -78,12 +79,15 @@ class Bars:
         self.tasks: dict[str, TaskID] = {}
 
     def work(self, site: str) -> Work:
+        pace = Pace()
+
         def show(what: str, done: int, total: int) -> None:
             name = f"{site}: {what}"
             if name not in self.tasks:
                 self.bars.start()
                 self.tasks[name] = self.bars.add_task(name, detail="")
-            self.bars.update(self.tasks[name], completed=done, total=total)
+            speed = pace.said(what, done, total).partition(",")[0]
+            self.bars.update(self.tasks[name], completed=done, total=total, detail=speed)
             if done >= total:
                 self.bars.remove_task(self.tasks.pop(name))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -14,12 +15,15 @@ import typer
 
 from fedtag.common.errors import FedtagError, sentences
 from fedtag.common.wording.visible import visible
+from fedtag.deploy.terminal.help import SPOKEN
 from fedtag.deploy.terminal.interruption import INTERRUPTED, TERMINATED, TerminatedError
 
 CLOSED_PIPE = 141
 """As the shell tells of a program that SIGPIPE ended."""
 
 DEBUG = "fedtag.debug"
+ARGUMENT = re.compile(r"(?<![\w.\-'\"])([a-z_]+)=(?!=)([^\s,.;:)]?)")
+"""An argument in a sentence, and the first character of its value where it has one."""
 
 
 @contextmanager
@@ -49,8 +53,23 @@ def exit_codes(context: click.Context) -> Iterator[None]:
         if debug:
             say(notices(), traceback.format_exc().rstrip())
         for sentence in sentences(error, debug):
-            say(notices(), sentence, "red")
+            say(notices(), in_options(sentence, context.meta.get(SPOKEN, {})), "red")
         raise typer.Exit(error.exit_code if isinstance(error, FedtagError) else 1) from error
+
+
+def in_options(sentence: str, options: Mapping[str, str]) -> str:
+    """A sentence that names arguments as Python has them, as in `out=`, in the words of a command.
+
+    Args:
+        sentence: of an error.
+        options: of the command, by the names of the arguments that they are.
+    """
+
+    def option(found: re.Match[str]) -> str:
+        name = options.get(found[1])
+        return found[0] if name is None else f"{name} {found[2]}" if found[2] else name
+
+    return ARGUMENT.sub(option, sentence)
 
 
 @contextmanager

@@ -7,12 +7,14 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from fedtag.client.data.splitting import drawn_note
+from fedtag.client.site.site import site_name
 from fedtag.deploy.terminal.console import results, say
-from fedtag.graph.validation import SPLITS, ValidFolder
+from fedtag.graph.validation import SPLITS, ValidData
 
 
-def show_folder(found: ValidFolder, folder: Path) -> None:
-    """Sizes, repairs and classes of a folder that keeps the contract."""
+def show_data(found: ValidData) -> None:
+    """Sizes, repairs and classes of data that keep the contract."""
     console = results()
     for line in description(found):
         say(console, line)
@@ -23,15 +25,21 @@ def show_folder(found: ValidFolder, folder: Path) -> None:
     for one in found.classes:
         table.add_row(Text(one.name), *(f"{count:,}" for count in (*one.nodes, sum(one.nodes))))
     console.print(table)
-    say(console, f"{folder} keeps the contract", "green")
+    say(console, f"{found.source} keeps the contract", "green")
 
 
-def description(found: ValidFolder) -> list[str]:
+def show_written(file: Path | None) -> None:
+    """Where a drawn split was written down."""
+    say(results(), "split given already, nothing to write" if file is None else f"split written to {file}")
+
+
+def description(found: ValidData) -> list[str]:
     """Sizes and repairs, one line each."""
     graph, repairs = found.graph, found.repairs
     letters = sum(map(len, graph.texts))
+    called = site_name(graph.name)
     lines = [
-        f"name      {graph.name}",
+        f"name      {graph.name}" + (f", as a site {called}" if called != graph.name else ""),
         f"nodes     {graph.num_nodes:,}",
         f"edges     {len(graph.edges):,}, {'directed' if graph.directed else 'undirected'}",
         f"texts     {letters:,} characters, the longest {max(map(len, graph.texts), default=0):,}",
@@ -49,4 +57,6 @@ def description(found: ValidFolder) -> list[str]:
     }
     noted = [f"{count:,} {what}" for what, count in counted.items() if count]
     lines.append(f"noted     {', '.join(noted) or 'nothing to repair'}")
+    if graph.split_drawn:
+        lines.append(f"split     {drawn_note()}")
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import Any
 
 import click
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -11,10 +12,21 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 WIDTH = 110
 ARGUMENTS = "Arguments"
 OPTIONS = "Options"
+SPOKEN = "fedtag.spoken"
+"""The options of the command that was called, by the names of the arguments that they are."""
 
 
 class PlainCommand(TyperCommand):
-    """A command whose options stand in the panels that they name."""
+    """A command whose options stand in the panels that they name, and in whose words errors are told."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        ctx.meta[SPOKEN] = {
+            name: one.opts[0]
+            for one in self.params
+            if isinstance(one, click.Option)
+            for name in (one.name, one.opts[0].lstrip("-").replace("-", "_"))
+        }
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_parameters(self, ctx, formatter)

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.table import Table
+from rich.text import Text
 
+from fedtag.common.wording.scoring import ACCURACY, MACRO_F1, METRICS
+from fedtag.common.wording.visible import visible_line
 from fedtag.deploy.terminal.console import results, say
-from fedtag.runs.demo import Demonstration
+from fedtag.runs.overview import Difference, RunEntry
+from fedtag.server.comparison.results import score
 from fedtag.server.pages.wording import duration, size
 from fedtag.server.state.progress import percentage, with_spread
 from fedtag.server.tracking.run_directory import SITES, RunDirectory
@@ -20,36 +24,76 @@ def show_run(out: Path) -> None:
     console.print(run_table([out]))
     say(console, f"run directory  {out}")
     say(console, f"report         {out / 'report.html'}")
-    if any((out / SITES).glob("*/evidence/*.jsonl")):
+    if any((out / SITES).glob("*/evidence/*.parquet")):
         say(console, f"evidence       fedtag audit {out}")
 
 
-def show_demonstration(made: Demonstration) -> None:
-    """The table of all runs, and the pages."""
+def show_entries(entries: Sequence[RunEntry]) -> bool:
+    """The runs of a folder, and what is wrong with some; whether nothing is."""
     console = results()
-    console.print(run_table(made.runs))
-    say(console, f"report  {made.report}")
-    for page in made.pages:
-        say(console, f"audit   {page}")
+    if not entries:
+        say(console, "no run is there")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("run", overflow="fold")
+    for name in ("method", "data", "state", "metric"):
+        table.add_column(name, overflow="fold")
+    for name in ("rounds", "val", "test"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("date", no_wrap=True)
+    table.add_column("parent", overflow="fold")
+    for one in entries:
+        done = "–" if one.rounds is None else str(one.rounds)
+        rounds = done if one.planned in (None, one.rounds) else f"{done} of {one.planned}"
+        scores = (percentage(one.val), percentage(one.test))
+        cells = (one.run, one.method, one.data, one.state, one.metric, rounds, *scores, one.date, one.parent)
+        table.add_row(*map(Text, map(visible_line, cells)))
+    if entries:
+        console.print(table)
+    troubles = [one for one in entries if one.trouble]
+    for one in troubles:
+        say(console, f"{one.run}: {one.trouble}")
+    return not troubles
+
+
+def show_differences(first: Path, second: Path, found: Sequence[Difference]) -> None:
+    """Settings and results that differ, with the values of both runs."""
+    console = results()
+    if not found:
+        say(console, "settings and results are the same")
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in ("", "name", str(first), str(second)):
+        table.add_column(Text(visible_line(name)), overflow="fold")
+    for one in found:
+        values = ("–" if value is None else f"{value}" for value in one.values)
+        table.add_row(*map(Text, map(visible_line, (one.kind, one.name, *values))))
+    console.print(table)
 
 
 def run_table(runs: Sequence[Path]) -> Table:
-    """One row a run: scores are those of the round that validation chose."""
+    """One row a run: scores are those of the round that validation chose.
+
+    `val` and `test` are accuracies; a metric by which a run was chosen has a column of its own.
+    """
+    found = [summary for path in runs if (summary := RunDirectory.open(path).read_summary()) is not None]
+    metrics = [
+        metric
+        for metric in METRICS
+        if metric == MACRO_F1 or (metric != ACCURACY and any(one.metric == metric for one in found))
+    ]
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("method", no_wrap=True)
-    for name in ("clients", "round", "val", "test", "macro-F1", "up", "down", "time"):
+    titles = [METRICS[metric] for metric in metrics]
+    for name in ("clients", "round", "val", "test", *titles, "up", "down", "time"):
         table.add_column(name, justify="right", no_wrap=True)
-    for path in runs:
-        summary = RunDirectory.open(path).read_summary()
-        if summary is None:
-            continue
+    for summary in found:
         table.add_row(
             summary.method,
             str(summary.clients),
             "–" if summary.best_round is None else f"{summary.best_round} of {summary.rounds}",
             with_spread(summary.val_accuracy, summary.val_spread),
             with_spread(summary.test_accuracy, summary.test_spread),
-            percentage(summary.test_macro_f1),
+            *(percentage(score(summary, "test", metric)) for metric in metrics),
             size(summary.bytes_up),
             size(summary.bytes_down),
             duration(summary.seconds),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
-
 from fedtag.common.errors import RunError
+from fedtag.common.homes import home_folder
+from fedtag.runs.process import lives
 from fedtag.server.pages.wording import duration
 from fedtag.server.state.monitor import BEAT_SECONDS
 from fedtag.server.tracking.run_directory import PLACES, RunDirectory, is_run
@@ -18,8 +17,8 @@ from fedtag.server.tracking.status import STATUS, RunStatus, moment, read_status
 
 SILENT_SECONDS = 6 * BEAT_SECONDS
 """A status this old, of a process that cannot be looked up, may have lost its writer."""
-# Process times come from the kernel's clock and differ from the wall clock a little.
-CLOCK_SECONDS = 5.0
+COMPARED = "*/runs/*/*/*"
+"""Where the runs of a comparison lie in a folder of comparisons."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +49,11 @@ def newest_run(place: Path | None) -> Path:
     """
     if place is not None and is_run(place):
         return place
-    home = Path(os.environ.get("FEDTAG_HOME") or Path.home() / ".fedtag")
-    places = [Path("runs"), home / "runs"] if place is None else [place]
+    places = [Path("runs"), home_folder() / "runs"] if place is None else [place]
     found = [
         path
         for folder in places
-        for pattern in ("*", "*/*")
+        for pattern in ("*", "*/*", COMPARED)
         for path in folder.glob(pattern)
         if path.is_dir() and is_run(path)
     ]
@@ -93,8 +91,7 @@ def look(folder: Path) -> Sighting:
         return Sighting(folder, status, False, None)
     if status.state == "stopped":
         reason = (status.reason or "the run stopped").rstrip(".")
-        remedy = "" if "--resume" in reason else f"; go on with {remedy_for(directory)}"
-        return Sighting(folder, status, False, f"{reason}{remedy}")
+        return Sighting(folder, status, False, f"{reason}; go on with {remedy_for(directory)}")
     age = (datetime.now(UTC) - datetime.fromisoformat(status.updated)).total_seconds()
     if status.host != platform.node():
         lost = age > SILENT_SECONDS
@@ -110,21 +107,6 @@ def look(folder: Path) -> Sighting:
         f"{duration(max(0, round(age)))} ago. Complete rounds are safe: go on with {remedy_for(directory)}"
     )
     return Sighting(folder, status, False, trouble)
-
-
-def lives(status: RunStatus) -> bool:
-    """Whether the process of a run on this machine is there; another one with its number began later."""
-    try:
-        process = psutil.Process(status.pid)
-        began = process.create_time()
-        return (
-            process.status() != psutil.STATUS_ZOMBIE
-            and began <= datetime.fromisoformat(status.started).timestamp() + CLOCK_SECONDS
-        )
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True
 
 
 def remedy_for(directory: RunDirectory) -> str:

@@ -76,7 +76,7 @@ def facts_of(seen: Sighting, now: datetime) -> dict[str, str]:
         "directory": str(seen.folder),
         "bytes": f"{size(status.bytes_up)} up, {size(status.bytes_down)} down",
         "round": f"{duration(status.seconds_per_round)} (median)",
-        "validation": percentage(status.val_accuracy),
+        "validation accuracy": percentage(status.val_accuracy),
     }
     if seen.going:
         end = status.expected_end
