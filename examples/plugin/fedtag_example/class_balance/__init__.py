@@ -1,0 +1,1 @@
+"""The method: FedAvg whose loss weighs classes by how rare they are among all clients' labels."""
