@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -20,6 +21,9 @@ from fedtag.client.data.folder import read_folder
 from fedtag.client.data.writing import write_folder
 from fedtag.common.methods.spec import METHODS
 from tests.tiny import Tiny
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 MEMORY = Path("/dev/shm")
@@ -41,6 +45,15 @@ def own_log() -> Iterator[None]:
     yield
     logger.handlers[:], logger.propagate = before[:2]
     logger.setLevel(before[2])
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, for pages as a person sees them; skips where none is installed, fails so in CI."""
+    from tests.browser import chromium
+
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture

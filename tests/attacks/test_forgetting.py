@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.writing import write_folder
-from fedtag.client.evidence.packs import read_packs
+from fedtag.client.evidence.store import read_packs
+from fedtag.client.evidence.verdicts import keep_verdicts, read_verdicts
 from fedtag.client.forgetting import forgetting
 from fedtag.client.forgetting.folder import JOURNAL
 from fedtag.client.forgetting.forgetting import forget
@@ -80,6 +81,8 @@ def marked(finished: Marked, tmp_path: Path) -> Marked:
         shutil.copytree(site.workspace, workspace)
         sites.append(replace(site, folder=folder, workspace=workspace, cache=workspace / "cache"))
     fill(sites[0])
+    said = {"verdict": "partly", "note": "", "at": None}
+    keep_verdicts(sites[0].workspace, "evidence", {NODE: said, "zqmark-8": said})
     # As a method keeps what goes by nodes.
     StateStore(sites[0].state, finished.run).save(1, 1, {"core": torch.arange(3)}, {"nodes": [NODE]})
     return Marked(tuple(sites), finished.run)
@@ -116,7 +119,7 @@ def places(site: Site, mark: str) -> list[Path]:
         for path in folder.rglob("*"):
             content = path.read_bytes() if path.is_file() else b""
             if path.suffix == ".parquet":
-                content = json.dumps(parquet.read_table(path).to_pylist()).encode()
+                content = json.dumps(parquet.read_table(path).to_pylist(), default=bytes.hex).encode()
             parts = content.split(mark.encode())
             if any(not after[:1].isdigit() for after in parts[1:]):
                 found.append(path)
@@ -129,19 +132,25 @@ def test_every_trace_of_a_node_is_gone_and_the_rest_stays(marked: Marked) -> Non
     assert {path.name for path in places(site, NODE)} >= {
         "nodes.parquet",
         "edges.parquet",
-        "round-0001.jsonl",
+        "round-0001.parquet",
+        "audit-verdicts.json",
     }
     assert "summaries.sqlite" in {path.name for path in places(site, TEXT)}
+    # Evidence of an earlier release, which nothing reads any more.
+    earlier = site.evidence / "earlier" / "run" / "round-0001.jsonl"
+    earlier.parent.mkdir(parents=True)
+    earlier.write_text(json.dumps({"node": NODE}))
     before = read_folder(site.folder).graph
     states = len([path for path in site.state.rglob("*") if path.is_file()])
 
     found = forget(site, [NODE])
 
     assert places(site, NODE) == []
+    assert read_verdicts(site.workspace)["evidence"].keys() == {"zqmark-8"}
     assert places(site, TEXT) == []
     assert (found.rows, found.vectors, found.summaries) == (1, 2, 1)
     assert found.packs > 0
-    assert found.states == 1
+    assert found.states == 2
     assert len([path for path in site.state.rglob("*") if path.is_file()]) == states - found.states
     after = read_folder(site.folder).graph
     kept = [row for row, node in enumerate(before.node_ids) if node != NODE]
@@ -154,7 +163,7 @@ def test_every_trace_of_a_node_is_gone_and_the_rest_stays(marked: Marked) -> Non
     assert "zqmark text of node 8" in "".join(
         path.read_bytes().decode("utf-8", "replace") for path in site.cache.glob("summaries*")
     )
-    packs = [pack for path in site.evidence.rglob("round-*.jsonl") for pack in read_packs(path)]
+    packs = [pack for path in site.evidence.rglob("round-*.parquet") for pack in read_packs(path)]
     assert packs
 
 
@@ -355,7 +364,7 @@ def test_retention_removes_what_is_too_old_and_says_so(marked: Marked) -> None:
     assert sweep(site, Retention(), LONG_AGO).evidence == ()
     assert places(site, TEXT)
     assert sweep(site, Retention(evidence=30, caches=30), LONG_AGO).evidence
-    assert not list(site.evidence.rglob("round-*.jsonl"))
+    assert not list(site.evidence.rglob("round-*.parquet"))
     assert [path.name for path in places(site, TEXT)] == ["nodes.parquet"]
     swept = [line.facts for line in lines_of(site.workspace / "audit") if line.event == "swept"]
     assert [(facts["states"], facts["evidence"] > 0, facts["caches"]) for facts in swept] == [

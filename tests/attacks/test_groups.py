@@ -23,7 +23,7 @@ from fedtag.common.secure.groups import Groups, drawn_groups
 from fedtag.common.secure.identity import Identity, PublicIdentity
 from fedtag.common.wire.records import Content, Instruction, Letter
 from fedtag.server.strategies.secure import open_groups
-from tests.attacks.test_claims import CLIENTS, FAIR, MASKED, ROUNDS, lying, reported
+from tests.attacks.test_claims import CLIENTS, FAIR, LIAR, MASKED, ROUNDS, lying, reported
 from tests.tiny import Tiny, Tried
 
 FIXED = FixedPoint(40, 1000.0)
@@ -77,6 +77,21 @@ def test_the_run_goes_on_without_a_group_that_has_lost_members(tiny: Tiny) -> No
     assert f"left out {', '.join(group)}, groups in which too few" in run.notes
     assert "2 groups cannot outvote 1 hostile ones" in run.notes
     assert all(set(one) in map(set, run.rounds.run_state.groups) for one in run.rounds.run_state.opened)
+
+
+def test_who_comes_after_the_draw_is_named_and_in_no_sum(tiny: Tiny) -> None:
+    """Another draw would let a regression over rounds read single updates."""
+
+    def online(exchange: int) -> Iterable[str]:
+        return [f"site-{k}" for k in range(CLIENTS) if exchange > 6 or f"site-{k}" != LIAR]
+
+    run = tiny({**MASKED, "rounds": 5, "privacy.block-rounds": 1}, CLIENTS, online=online)
+    assert run.summary is not None, run.error
+    assert all(LIAR not in group for group in (*run.rounds.run_state.groups, *run.rounds.run_state.opened))
+    assert sum(f"{LIAR} came after the groups" in note for note in run.notes.texts) == 1
+    rows = [row for row in run.lines("clients") if row["client"] == LIAR]
+    assert rows
+    assert not any(row["weight"] for row in rows)
 
 
 def test_fewer_than_nine_are_refused_with_both_numbers(tiny: Tiny) -> None:

@@ -14,13 +14,14 @@ import torch
 from jaxtyping import config as jaxtyping_config
 
 from fedtag.client.data.folder import read_folder
-from fedtag.client.run.simulated import cache_folder, simulate_sites
+from fedtag.client.run.simulated import simulate_sites
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.text.cache import EncodedText, TextCache, text_key
 from fedtag.client.text.chunks import chunk_texts
 from fedtag.client.text.encoder import Encoder
 from fedtag.client.text.node_texts import CACHE_FILE
 from fedtag.common.config import RunConfig
+from fedtag.common.homes import cache_folder
 from fedtag.runs.grid import InProcessGrid
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.tracking.rows import RoundRow

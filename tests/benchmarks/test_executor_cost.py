@@ -97,7 +97,7 @@ def test_many_sites(tmp_path: Path, write_feature_folder: Callable[..., Path], c
         control = federation.control("control-echo", write_echo(tmp_path / "echo", nodes=count))
         heard: list[str] = []
         outcome = control.run({"floats": FLOATS, "rounds": rounds}, heard.append)
-        assert outcome.succeeded, (outcome, heard)
+        assert outcome.succeeded, "\n".join([str(outcome), *heard])
         seconds = [float(line.split()[1]) for line in heard if line.startswith("SECONDS ")]
         memory = {
             name: sum(process.memory_info().rss for process in program.family()) / 2**20

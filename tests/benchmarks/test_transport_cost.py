@@ -12,8 +12,9 @@ from statistics import median
 
 import pytest
 
-from fedtag.client.run.simulated import cache_folder, simulate_sites
+from fedtag.client.run.simulated import simulate_sites
 from fedtag.common.config import RunConfig
+from fedtag.common.homes import cache_folder
 from fedtag.server.tracking.rows import RoundRow
 from tests.benchmarks.other_apps import write_echo, write_stock
 from tests.system.breakable import Breakable

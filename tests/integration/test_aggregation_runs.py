@@ -262,11 +262,11 @@ def test_distributed_noise_is_in_every_sum(tiny: Tiny) -> None:
     assert quiet.summary is not None
     assert run.summary.privacy is not None
     assert quiet.summary.privacy is not None
-    # The threshold of 4 is 3: each of 4 members adds σS/√3, and the denominator is 4.
+    # The threshold of 4 is 3, of whom one may reveal its part: each of 4 members adds σS/√2, the denominator is 4.
     noise = torch.cat(
         [(value - weights_of(quiet)[name]).flatten() for name, value in weights_of(run).items()]
     )
-    assert float(noise.std()) == pytest.approx(0.8 * 0.5 * math.sqrt(4 / 3) / 4, rel=0.35)
+    assert float(noise.std()) == pytest.approx(0.8 * 0.5 * math.sqrt(4 / 2) / 4, rel=0.35)
     assert quiet.summary.privacy["epsilon"] is None
     assert run.summary.privacy["epsilon"] > 0
     assert run.summary.privacy["mode"] == "distributed"
@@ -277,10 +277,15 @@ def test_distributed_noise_is_in_every_sum(tiny: Tiny) -> None:
 
 
 def test_a_site_without_training_nodes_adds_its_noise(tiny: Tiny) -> None:
-    run = tiny({**DISTRIBUTED, "rounds": 2}, clients=4, idle=[0, 1, 2, 3])
+    # So many parameters that the deviation is known within a few percent.
+    wide: Settings = {**DISTRIBUTED, "rounds": 1, "model.hidden": 64}
+    run, quiet = (tiny({**wide, "privacy.dp.noise": scale}, clients=4, idle=[2, 3]) for scale in (0.8, 0.0))
     assert run.error is None
-    assert all(bool(torch.isfinite(value).all()) for value in run.state.values())
-    assert float(torch.cat([value.flatten() for value in weights_of(run).values()]).std()) > 0.05
+    noise = torch.cat(
+        [(value - weights_of(quiet)[name]).flatten() for name, value in weights_of(run).items()]
+    )
+    # That of all four, as in `test_distributed_noise_is_in_every_sum`; of two alone it would be less by sqrt(2).
+    assert float(noise.std()) > 0.85 * 0.8 * 0.5 * math.sqrt(4 / 2) / 4
 
 
 def test_the_summary_says_nothing_of_what_was_off(tiny: Tiny) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from fedtag.audits.privacy import Audit, audit_privacy, write_audit
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.writing import write_folder
 from fedtag.comparison.study import read_study
@@ -64,8 +65,8 @@ def test_the_same_command_adds_what_audits_found(
     assert not (home / "privacy.csv").exists()
     runs = [path.parent for path in (home / "runs").rglob("summary.json")]
     audited = next(path for path in runs if "off" not in path.parts)
-    fedtag("privacy-audit", str(audited), "--draws", "100")
-    fedtag("compare", "--study", "gamma.toml")
+    write_audit(audit_privacy(Audit(audited, (), defences=False, models=2, draws=50)), audited, None)
+    fedtag("compare", "--study", "gamma.toml", "--figures")
     record = json.loads((audited / "privacy.json").read_text())
     with (home / "privacy.csv").open(encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
@@ -87,11 +88,15 @@ def test_the_same_command_adds_what_audits_found(
         )
         assert float(line["test"]) == summary.test_accuracy
         assert f"{float(line['auc']):.3f}" in (home / "comparison.md").read_text()
-    assert (home / "privacy.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("comparison", "convergence", "time", "privacy"):
+        assert (home / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert b"<svg" in (home / f"{name}.svg").read_bytes()
+    assert "(comparison.png)" in (home / "comparison.md").read_text()
     (audited / "privacy.json").unlink()
     fedtag("compare", "--study", "gamma.toml")
     assert not (home / "privacy.csv").exists()
-    assert not (home / "privacy.png").exists()
+    assert not [*home.glob("*.png"), *home.glob("*.svg")], "figures of other results"
+    assert "png" not in (home / "comparison.md").read_text()
 
 
 def test_the_dial_that_comes_with_fedtag_turns_one_setting() -> None:

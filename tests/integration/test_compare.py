@@ -31,10 +31,7 @@ from fedtag.server.tracking.run_directory import RunDirectory
 from tests.unit.client.text.conftest import save_tiny_model
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SCORES = (
-    *("comparison.md", "comparison.csv", "summary.csv", "convergence.csv"),
-    *("comparison.png", "convergence.png"),
-)
+SCORES = ("comparison.md", "comparison.csv", "summary.csv", "convergence.csv")
 QUICK_STUDIES = ("ablation",)
 SHIPPED = [
     pytest.param(path.stem, marks=() if path.stem in QUICK_STUDIES else pytest.mark.slow)

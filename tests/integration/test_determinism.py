@@ -33,7 +33,7 @@ def evidence_bytes(run: Federated) -> dict[str, bytes]:
     return {
         str(file.relative_to(site.evidence)) + site.name: file.read_bytes()
         for site in run.sites
-        for file in sorted(site.evidence.rglob("*.jsonl"))
+        for file in sorted(site.evidence.rglob("*.parquet"))
     }
 
 

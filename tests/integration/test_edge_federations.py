@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_packs
+from fedtag.client.evidence.packs import EvidencePack
+from fedtag.client.evidence.store import available_rounds, read_packs, round_file
 from fedtag.client.evidence.verification import verify
 from fedtag.common.methods.dance.settings import DanceConfig
 
@@ -43,7 +44,7 @@ def settings(*folders: Path, **more: object) -> dict[str, object]:
 
 def released_packs(run: Federated) -> dict[str, tuple[EvidencePack, ...]]:
     number = run.directory.read_model_card()["round"]
-    return {site.name: read_packs(site.evidence / f"round-{number:04d}.jsonl") for site in run.sites}
+    return {site.name: read_packs(round_file(site.evidence, number)) for site in run.sites}
 
 
 def assert_sound(run: Federated) -> None:
@@ -60,7 +61,7 @@ def assert_sound(run: Federated) -> None:
     for site, session in zip(run.sites, run.sessions, strict=True):
         for folder in (site.evidence, site.evidence / "core"):
             for number in available_rounds(folder):
-                packs = read_packs(folder / f"round-{number:04d}.jsonl")
+                packs = read_packs(round_file(folder, number))
                 data = session.data.text_graph
                 assert verify(packs, data.node_ids, data.texts, budgets, dance.chunk_budget).violations == ()
         assert [pack.node for pack in released_packs(run)[site.name]] == list(

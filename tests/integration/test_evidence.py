@@ -11,7 +11,8 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
-from fedtag.client.evidence.packs import EvidencePack, available_rounds, read_packs
+from fedtag.client.evidence.packs import EvidencePack
+from fedtag.client.evidence.store import available_rounds, read_packs, round_file
 from fedtag.client.evidence.verification import verify
 from fedtag.common.methods.dance.model import initial_dance_model
 from fedtag.common.methods.dance.settings import DanceConfig
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def packs_of(site: Site, kind: str, round_number: int) -> tuple[EvidencePack, ...]:
     folder = site.evidence / "core" if kind == "core" else site.evidence
-    return read_packs(folder / f"round-{round_number:04d}.jsonl")
+    return read_packs(round_file(folder, round_number))
 
 
 def all_packs(run: Federated) -> list[tuple[Site, EvidencePack]]:

@@ -17,7 +17,7 @@ from fedtag.client.data.folder import read_folder
 from fedtag.client.data.text_graph import NONE, TRAIN
 from fedtag.client.data.writing import write_folder
 from fedtag.client.evidence.condensed import CORE_FOLDER, links_file, read_links
-from fedtag.client.evidence.packs import available_rounds, read_packs
+from fedtag.client.evidence.store import available_rounds, read_packs, round_file
 from fedtag.deploy.cli import app
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_a_core_is_exported_checked_and_trained_on(
     graph = read_folder(out).graph
     core = site.evidence / CORE_FOLDER
     number = available_rounds(core)[-1]
-    packs = read_packs(core / f"round-{number:04d}.jsonl")
+    packs = read_packs(round_file(core, number))
     assert f"{len(packs)} nodes, {len(graph.edges)} edges" in " ".join(said.split())
     assert graph.node_ids == tuple(pack.node for pack in packs)
     assert set(graph.split.tolist()) <= {TRAIN, NONE}

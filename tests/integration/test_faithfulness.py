@@ -21,7 +21,7 @@ from fedtag.client.data.writing import write_folder
 from fedtag.client.evidence.condensed import CORE_FOLDER
 from fedtag.client.evidence.faithfulness import EVIDENCE, RANDOM, faithfulness_report
 from fedtag.client.evidence.measured import read_measured
-from fedtag.client.evidence.packs import available_rounds, read_packs
+from fedtag.client.evidence.store import available_rounds, read_packs, round_file, write_packs
 from fedtag.client.methods.dance.condensation import chosen_views, forward
 from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
 from fedtag.client.methods.dance.masking import MaskedTexts, evidence_path, reach_of
@@ -37,6 +37,7 @@ from fedtag.common.methods.dance.model import DanceModel, initial_dance_model
 from fedtag.common.models.parameters import load_parameters, parameters_of
 from fedtag.deploy.cli import app
 from fedtag.server.tracking.release import read_release
+from tests.audited import page_blocks
 from tests.exchanges import context_of
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def test_masking_is_as_if_the_folder_had_been_edited(
     site = opened(dance_run, position)
     session, model, local = site.session, site.model, site.local
     data, bank = session.data.text_graph, session.data.bank
-    packs = read_packs(session.site.evidence / f"round-{site.round:04d}.jsonl")
+    packs = read_packs(round_file(session.site.evidence, site.round))
     target = next(row for row, pack in enumerate(packs) if len(pack.chunks) == 4 and row % 7 == 3)
     pack = packs[target]
     chosen: Spans = {}
@@ -297,9 +298,10 @@ def test_audit_with_faithfulness(run_copy: Path) -> None:
     assert own is not None
     assert len(own.nodes) == 2
     assert set(own.nodes) <= set(ids_of(run_copy / "sites" / "client-00"))
-    page = (run_copy / "audit-client-00.html").read_text()
-    assert page.count("With this span cut out of the text, the probability of") == 2
-    assert "% of the score came through the quoted evidence" in " ".join(page.replace("</b>", "").split())
+    _, held = page_blocks((run_copy / "audit-client-00.html").read_text())
+    views = dict(zip(held["index"]["nodes"], held["views"], strict=True))
+    assert {node for node, view in views.items() if view["measured"]} == set(map(str, own.nodes))
+    assert all(0 <= view["share"] <= 1 for view in views.values())
     # Once measured, every audit shows it; and measuring again gives the same bytes.
     shown = fedtag("audit", run_copy, "--node", next(iter(own.nodes)))
     assert "Without it the probability" in shown.stdout
@@ -329,9 +331,8 @@ def test_audit_with_faithfulness_inside_an_institution(run_copy: Path, tmp_path:
     within = json.loads((run_copy / "sites" / "client-01" / "faithfulness.json").read_text())
     # The encoder's batches depend on what the cache holds, and with them the last bits of a vector.
     assert flat(within) == pytest.approx(flat(alone), abs=1e-4)
-    before = (site / "evidence" / f"round-{round_number:04d}.jsonl").read_text()
-    other = before.replace(alone["model"], "0" * 64)
-    (site / "evidence" / f"round-{round_number:04d}.jsonl").write_text(other)
+    packs = read_packs(round_file(site / "evidence", round_number))
+    write_packs(site / "evidence", round_number, [replace(pack, model="0" * 64) for pack in packs])
     result = fedtag("audit", site, *options)
     assert result.exit_code == 1
     assert "is not that of the model in" in result.stderr
@@ -350,14 +351,14 @@ def test_kept_evidence_is_read_before_anything_is_measured(
     run_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = run_copy / "sites" / "client-02" / "evidence" / CORE_FOLDER
-    file = core / f"round-{available_rounds(core)[-1]:04d}.jsonl"
+    file = round_file(core, available_rounds(core)[-1])
     file.write_bytes(file.read_bytes()[:-1])
     monkeypatch.setattr(
         "fedtag.client.methods.dance.keeper.measure", lambda *_: pytest.fail("measured before reading")
     )
     result = fedtag("audit", run_copy, "--faithfulness", "--nodes", 1)
     assert result.exit_code == 2
-    assert "the last line has no end" in result.stderr
+    assert "is damaged" in result.stderr
 
 
 def sites_of(run: Path) -> Sequence[Path]:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from fedtag.client.condense.synthetic.leak import leak
 from fedtag.client.run.site_run import SiteRun
-from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.common.wire.records import Instruction
 from fedtag.deploy.cli import app
 from fedtag.server.methods.fedgc.condensation import taught
@@ -240,11 +240,12 @@ def test_clients_without_training_nodes_score_and_change_nothing(tiny: Tiny) -> 
 
 
 def test_nobody_has_training_nodes(tiny: Tiny) -> None:
-    run = tiny(SETTINGS, idle=[0, 1, 2])
-    assert run.error is None
-    assert [row["empty"] for row in run.lines("metrics")] == [True] * 5
-    assert not (run.place / "run" / FILE).exists()
-    assert "no client has a training node" in run.notes
+    place = tiny.new_place()
+    with pytest.raises(
+        DataError, match="no client has a training node, so nothing is learned: give nodes a split"
+    ):
+        tiny(SETTINGS, idle=[0, 1, 2], place=place)
+    assert not (place / "run" / FILE).exists()
 
 
 def test_a_client_that_lost_its_preparation_gets_the_model_again(tiny: Tiny) -> None:

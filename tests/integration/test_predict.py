@@ -17,7 +17,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from fedtag.client.evidence.packs import read_packs
+from fedtag.client.evidence.store import read_packs, round_file
+from fedtag.client.text.encoder import Encoder
 from fedtag.deploy.cli import app
 from fedtag.server.tracking.release import card_digest
 
@@ -85,7 +86,7 @@ def test_a_sites_own_folder_gives_its_evidence_and_scores(
         test = [row for row in found if row["split"] == "test"]
         right = sum(row["prediction"] == row["label"] for row in test)
         assert right / len(test) == pytest.approx(rows[site.name].test_accuracy, abs=1e-9)
-        kept = read_packs(site.evidence / f"round-{best:04d}.jsonl")
+        kept = read_packs(round_file(site.evidence, best))
         for row, pack in zip(found, kept, strict=True):
             assert row["node_id"] == pack.node
             assert row["evidence_prediction"] == pack.prediction
@@ -119,7 +120,7 @@ def test_the_same_inputs_give_the_same_bytes(dance_run: Federated, model: Path, 
     card = json.loads((model / "model.json").read_text())
     assert metadata["fedtag.model"] == card["fingerprint"]
     assert (metadata["fedtag.method"], metadata["fedtag.scoring"]) == ("dance", card["scoring"])
-    assert metadata["fedtag.encoder_revision"].startswith("53aa5117")
+    assert metadata["fedtag.encoder_revision"] == Encoder().revision
     bare = predict(model, folder, tmp_path / "c.parquet", "--no-evidence")
     for name in first.column_names:
         if name.startswith(("evidence", "neighbours")):

@@ -140,9 +140,10 @@ def test_the_same_audit_gives_the_same_figures(audited: tuple[Path, Result]) -> 
     assert json.loads(json.dumps(again)) == record_of(run / "privacy.json")
 
 
-def test_defences_are_compared_on_folders(mixed_folder: Path, tmp_path: Path, invoke: Invoke) -> None:
+def test_defences_are_compared_on_folders(mixed_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "figures.json"
-    invoke("--data", mixed_folder, "--defences", "--out", out, "--draws", "100")
+    found = audit_privacy(Audit(None, (mixed_folder,), defences=True, models=3, draws=100))
+    assert write_audit(found, None, out) == (out,)
     record = record_of(out)
     assert record["model"] is None
     assert record["sites_of_run"] is None

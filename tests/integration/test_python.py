@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import resource
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -178,6 +181,107 @@ def test_what_is_no_graph_or_no_run_is_told(graph: fedtag.Graph, run: fedtag.Run
         run.predict()
 
 
+OWNED = {"out": "out=", "data.source": "a graph", "parent.model": "start=", "resume": r"open_run\(\.\.\.\)"}
+
+
+def test_settings_that_a_call_owns_are_refused_with_what_decides(graph: fedtag.Graph, tmp_path: Path) -> None:
+    for key, instead in {**OWNED, "method": "methods=", "seed": "seeds="}.items():
+        with pytest.raises(ConfigError, match=rf"settings: {key} cannot be set here; give {instead}"):
+            fedtag.compare(graph, ["fedavg"], seeds=1, settings={key: "x"}, out=tmp_path / "c")
+    for key, instead in OWNED.items():
+        with pytest.raises(ConfigError, match=rf"settings: {key} cannot be set here; give {instead}"):
+            fedtag.simulate(graph, "fedavg", settings={key: "x"}, out=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_of_numpy_are_the_numbers_that_they_are(
+    graph: fedtag.Graph, run: fedtag.Run, tmp_path: Path
+) -> None:
+    again = fedtag.simulate(
+        graph, "fedavg", clients=np.int64(2), rounds=np.int32(3), seed=np.uint8(1), out=tmp_path / "run",
+        settings={"model": {"hidden": np.int64(8)}, "train.epochs": np.int64(1), "evaluation.local": np.bool_(True)},
+    )  # fmt: skip
+    assert all(torch.equal(run.model[name], again.model[name]) for name in run.model)
+    with pytest.raises(ConfigError, match=r"train\.learning-rate = -0\.10000000149"):
+        fedtag.simulate(graph, settings={"train.learning-rate": np.float32(-0.1)})
+
+
+def test_places_where_nothing_can_be_written_are_told(graph: fedtag.Graph, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("kept")
+    places: dict[Any, str] = {
+        "": "out='' names no folder: give the path",
+        3: "out=3 names no folder: give the path",
+        file: r"file is a file",
+        file / "below": "Not a directory; check the path",
+        "/proc/fedtag-run": "No such file or directory; check the path",
+        tmp_path / ("x" * 300): "File name too long; check the path",
+    }
+    for out, told in places.items():
+        with pytest.raises(fedtag.errors.FedtagError, match=told):
+            fedtag.simulate(graph, "fedavg", clients=2, rounds=1, settings=SMALL, out=out)
+        with pytest.raises(fedtag.errors.FedtagError, match=told):
+            fedtag.compare(graph, ["fedavg"], seeds=1, clients=2, rounds=1, settings=SMALL, out=out)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert file.read_text() == "kept"
+
+
+@contextmanager
+def room(largest: int) -> Iterator[None]:
+    """No file grows beyond so many bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+# Each stops at another file: the sites' graphs, what a site keeps, a checkpoint, the report.
+@pytest.mark.parametrize("largest", [0, 500, 1900, 4000, 20_000])
+def test_where_there_is_no_room_the_place_is_told_and_nothing_is_lost(
+    graph: fedtag.Graph, run: fedtag.Run, tmp_path: Path, largest: int
+) -> None:
+    out = tmp_path / "run"
+    with (
+        room(largest),
+        pytest.raises(
+            fedtag.errors.FedtagError, match=r"File too large; check|no space is left at"
+        ) as caught,
+    ):
+        fedtag.simulate(graph, "fedavg", clients=2, rounds=3, seed=1, settings=SMALL, out=out)
+    assert str(out) in str(caught.value)
+    if (out / "config.toml").exists():
+        later = fedtag.open_run(out).resume()
+    else:
+        later = fedtag.simulate(graph, "fedavg", clients=2, rounds=3, seed=1, settings=SMALL, out=out)
+    assert (later.path / "model.safetensors").read_bytes() == (run.path / "model.safetensors").read_bytes()
+
+
+def test_a_damaged_run_is_told_wherever_it_is_read(run: fedtag.Run, tmp_path: Path) -> None:
+    for name, told in {
+        "metrics.jsonl": "metrics.jsonl is empty",
+        "summary.json": "summary.json is not JSON",
+    }.items():
+        damaged = shutil.copytree(run.path, tmp_path / name)
+        (damaged / name).write_bytes(b"")
+        for read in (
+            fedtag.open_run,
+            lambda path: fedtag.Run(path).rounds,
+            lambda path: fedtag.Run(path).report(),
+        ):
+            with pytest.raises(RunError, match=told):
+                read(damaged)
+    cut = shutil.copytree(run.path, tmp_path / "cut")
+    (cut / "model.safetensors").write_bytes((cut / "model.safetensors").read_bytes()[:-9])
+    with pytest.raises(RunError, match=r"model\.safetensors is not the file whose SHA-256"):
+        fedtag.predict(cut, site="client-00")
+    for name in ("model.safetensors", "model.json"):
+        (cut / name).unlink()
+    with pytest.raises(RunError, match=r"has lost model\.safetensors and model\.json; restore"):
+        fedtag.predict(cut, site="client-00")
+
+
 def test_a_method_that_is_an_object_is_run_and_compared(
     graph: fedtag.Graph, tmp_path: Path, handed_over: None
 ) -> None:
@@ -252,7 +356,10 @@ def test_what_a_method_did_not_declare_does_not_leave(
         fedtag.simulate(
             graph, spec(client=Talkative()), clients=2, rounds=1, settings=SMALL, out=tmp_path / "talks"
         )
-    assert "the value 'diary' is not: declare it among the records" in "".join(stopped.value.__notes__)
+    told = str(stopped.value)
+    assert "Sites said: client-00: " in told
+    assert "the value 'diary' is not: declare it among the records" in told
+    assert f"is in {tmp_path / 'talks' / 'sites' / 'errors.log'}" in told
 
 
 STOPPED = """

@@ -112,8 +112,8 @@ def train(tmp_path: Path, sites: list[Site]) -> Train:
 def test_a_site_of_another_protocol_refuses_and_the_server_names_it_and_why(train: Train) -> None:
     directory, notes = train(hears=OTHER)
     why = (
-        f"error 2: VersionError: the message is of protocol {PROTOCOL + 1} (fedtag 0.9.0), and here is protocol "
-        f"{PROTOCOL} (fedtag {OWN}): install the same fedtag on all sides"
+        f"error 2: site-0: VersionError: the message is of protocol {PROTOCOL + 1} (fedtag 0.9.0), and here is "
+        f"protocol {PROTOCOL} (fedtag {OWN}): install the same fedtag on all sides"
     )
     assert f"round 1, node {SITE} is left out: {why}" in notes
     failed = [row for row in directory.read_clients() if row.failed]
@@ -165,7 +165,7 @@ def bundled(
     monkeypatch.setenv("FEDTAG_HOME", str(tmp_path))
 
     def made(**versions: Any) -> tuple[InProcessGrid, Context]:
-        settings = {**SETTINGS, "out": "run"}
+        settings = {**SETTINGS, "out": "run", "data.source": ""}
         folder = write_app(tmp_path / "app", settings)
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
         config = project["tool"]["flwr"]["app"]["config"]
@@ -179,7 +179,11 @@ def bundled(
 
 def test_a_bundle_of_this_release_runs(tmp_path: Path, bundled: Callable[..., Any]) -> None:
     app(*bundled())
-    assert (tmp_path / "runs" / "run" / "summary.json").is_file()
+    run = RunDirectory.open(tmp_path / "runs" / "run")
+    summary = run.read_summary()
+    assert summary is not None
+    assert summary.data == "each institution's own graph"
+    assert "on each institution's own graph" in (run.path / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_bundle_of_another_release_runs_and_is_named(
@@ -251,8 +255,8 @@ def test_a_site_with_another_package_behind_a_name_refuses_with_both(
 
     directory, notes = run_with(sites, tmp_path / "run", changed)
     why = (
-        f"error 2: VersionError: method 'fedavg' is from fedtag {OWN} (interface 1) here and from stranger 2.3 "
-        "(interface 1) at the server: install the same package on all sides"
+        f"error 2: site-0: VersionError: method 'fedavg' is from fedtag {OWN} (interface 1) here and from stranger "
+        "2.3 (interface 1) at the server: install the same package on all sides"
     )
     assert f"round 1, node {SITE} is left out: {why}" in notes
     assert [row.clients_ok for row in directory.read_rounds()] == [2, 2]

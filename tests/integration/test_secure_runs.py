@@ -14,10 +14,12 @@ import torch
 from torch import Tensor
 
 import fedtag.client.run.guard as contribution
+from fedtag.common.errors import DataError
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.secure.fixed_point import FixedPoint
 from fedtag.common.secure.names import JOIN
 from fedtag.common.wire.records import Instruction, Letter, Reply
+from fedtag.common.wording.scoring import METRICS, column
 
 if TYPE_CHECKING:
     from tests.tiny import Tiny, Tried
@@ -31,9 +33,15 @@ AWARE: Settings = {
     "aggregation.normalise": "fednova",
     "train.prox-mu": 0.5,
 }
-SCORES = ("val_accuracy", "test_accuracy", "test_macro_f1", "val_macro_f1", "test_ece")
+SCORES = (
+    *(f"{subset}_{column(metric)}" for subset in ("val", "test") for metric in METRICS),
+    "test_ece",
+)
 UPLOAD = "masked/vector"
-SINGLE_VALUES = {"nodes", "train_nodes", "val_nodes", "test_nodes", "val_accuracy", "test_accuracy"}
+SINGLE_VALUES = {
+    *("nodes", "train_nodes", "val_nodes", "test_nodes", "val_accuracy"),
+    *(f"test_{column(metric)}" for metric in METRICS),
+}
 
 
 def assert_same_model(one: Tried, other: Tried, tolerance: float = 1e-6) -> None:
@@ -129,6 +137,7 @@ def test_hidden_statistics_pool_to_the_same_scores(once: Callable[..., Tried], m
     assert plain.summary is not None
     assert hidden.summary is not None
     assert hidden.summary.best_round == plain.summary.best_round
+    assert hidden.summary.test_classes == plain.summary.test_classes
 
 
 @pytest.mark.parametrize("method", ["fedavg", "dance"])
@@ -150,9 +159,7 @@ def test_nothing_of_a_single_client_is_told_when_statistics_are_hidden(
     rows = run.lines("clients")
     assert len(rows) == 9
     for row in rows:
-        assert all(
-            row[name] is None for name in SINGLE_VALUES | {"test_macro_f1", "local_test_accuracy", "steps"}
-        )
+        assert all(row[name] is None for name in SINGLE_VALUES | {"local_test_accuracy", "steps"})
         assert row["statistics"] == row["scores"] == {}
         assert row["weight"] == pytest.approx(1 / 3)
     kinds = {row["kind"] for row in run.lines("disclosures")}
@@ -442,7 +449,7 @@ def test_a_run_that_cannot_go_on_stops_and_can_be_resumed(tiny: Tiny, once: Call
     assert "round 2 stopped, since its sum could not be opened" in text
     assert "2 clients answered, 3 are needed" in text
     assert "site-1: error 2: ValueError; the site's own log says more" in text
-    assert f"--resume {place / 'run'}" in text
+    assert f"resume {place / 'run'}" in text
     assert run.phases == ["keys", "shares", "train", "unmask", "train", "shares", "train"]
     again = tiny(SECURE, place=place)
     assert_finished(again)
@@ -507,13 +514,13 @@ def test_a_client_without_training_nodes(tiny: Tiny, settings: Settings) -> None
 
 @pytest.mark.parametrize("settings", [SECURE, HIDDEN], ids=["secure", "hidden"])
 def test_nobody_has_training_nodes(tiny: Tiny, settings: Settings) -> None:
-    run = tiny(settings, idle=[0, 1, 2])
-    assert run.error is None
-    rows = run.lines("metrics")
-    assert [row["empty"] for row in rows] == [True] * 3
-    assert [row["train_loss"] for row in rows] == [None] * 3
-    assert len({row["test_accuracy"] for row in rows}) == 1
-    assert "no client has a training node" in run.notes
+    place = tiny.new_place()
+    with pytest.raises(
+        DataError, match="no client has a training node, so nothing is learned: give nodes a split"
+    ):
+        tiny(settings, idle=[0, 1, 2], place=place)
+    assert not (place / "run" / "metrics.jsonl").exists()
+    assert not (place / "run" / "model.safetensors").exists()
 
 
 # Each attack says of which phase it changes the reply, from what it makes another one.

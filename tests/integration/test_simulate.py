@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import safetensors.torch
 import torch
@@ -118,18 +119,159 @@ def test_bad_settings_and_bad_data_write_nothing(fedtag: Fedtag, tmp_path: Path)
     assert listed(tmp_path) == before
 
 
-def test_sites_that_do_not_agree_are_refused(fedtag: Fedtag, tmp_path: Path) -> None:
+def test_two_sites_of_one_name_are_refused(fedtag: Fedtag, tmp_path: Path) -> None:
     meta = tmp_path / "site-b" / "meta.json"
-    for name, match in (
-        ("../outside", "site name '../outside'"),
-        ("site-a", "Two folders have the same name"),
-    ):
-        meta.write_text(json.dumps({"name": name, "classes": ["a", "b", "c"]}))
-        before = listed(tmp_path)
-        bad = fedtag("simulate", "--method", "fedavg", "--data", "site-a", "--data", "site-b")
-        assert bad.exit_code == 2
-        assert match in bad.stderr
-        assert listed(tmp_path) == before
+    meta.write_text(json.dumps({"name": "site-a", "classes": ["a", "b", "c"]}))
+    before = listed(tmp_path)
+    bad = fedtag("simulate", "--method", "fedavg", "--data", "site-a", "--data", "site-b")
+    assert bad.exit_code == 2
+    assert "Two folders have the same name" in bad.stderr
+    assert listed(tmp_path) == before
+
+
+def test_no_name_leads_out_of_the_run(fedtag: Fedtag, tmp_path: Path) -> None:
+    meta = tmp_path / "site-b" / "meta.json"
+    meta.write_text(json.dumps({"name": "../../../outside", "classes": ["a", "b", "c"]}))
+    before = listed(tmp_path)
+    good = fedtag(
+        "simulate",
+        "--method",
+        "fedavg",
+        "--data",
+        "site-a",
+        "--data",
+        "site-b",
+        "--rounds",
+        "1",
+        "--out",
+        "run",
+    )
+    assert good.exit_code == 0
+    assert sorted(one.name for one in (tmp_path / "run" / "sites").iterdir() if one.is_dir()) == [
+        "outside",
+        "site-a",
+    ]
+    assert [one for one in listed(tmp_path) if one not in before and Path(one).parts[0] != "run"] == []
+
+
+def without(folder: Path, *columns: str) -> None:
+    """Leave nothing in some columns of the nodes."""
+    nodes = pd.read_csv(folder / "nodes.csv")
+    nodes[list(columns)] = None
+    nodes.to_csv(folder / "nodes.csv", index=False)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        (("split",), "no labelled node is in the split train; mark some"),
+        (("label", "split"), "no node has a label"),
+    ],
+)
+def test_data_in_which_no_node_can_train_are_refused_before_a_run(
+    fedtag: Fedtag, tmp_path: Path, columns: tuple[str, ...], told: str
+) -> None:
+    without(tmp_path / "site-a", *columns)
+    before = listed(tmp_path)
+    for clients in (1, 2):
+        bad = fedtag("simulate", "--method", "fedavg", "--data", "site-a", "--clients", clients)
+        assert (bad.exit_code, listed(tmp_path)) == (2, before)
+        assert told in bad.stderr
+    # One that cannot train is a normal client of others.
+    good = fedtag(
+        "simulate",
+        "--method",
+        "fedavg",
+        "--data",
+        "site-a",
+        "--data",
+        "site-b",
+        "--rounds",
+        1,
+        "--out",
+        "run",
+    )
+    assert good.exit_code == 0, good.stderr
+
+
+def without_split(folder: Path) -> None:
+    """Leave the nodes without a column for their split."""
+    pd.read_csv(folder / "nodes.csv").drop(columns="split").to_csv(folder / "nodes.csv", index=False)
+
+
+def test_a_split_that_is_drawn_is_said_wherever_it_counts(fedtag: Fedtag, tmp_path: Path) -> None:
+    told = "60%, 20%, 20% of each class train, validate and test"
+    without_split(tmp_path / "site-b")
+    for site, drawn in (("site-a", False), ("site-b", True)):
+        assert (told in fedtag("validate", site).output) == drawn
+        run = tmp_path / f"run-{site}"
+        result = fedtag(
+            *("simulate", "--method", "fedavg", "--data", site, "--clients", 2, "--rounds", 1, "--out", run)
+        )
+        assert result.exit_code == 0, result.stderr
+        before, _, after = result.stderr.partition("results go to")
+        assert f"{site}: 60 nodes, " in before
+        assert "36 training, 12 validation and 12 test nodes" in before
+        assert told not in after
+        places = [before, (run / "report.html").read_text(), (run / "README.md").read_text()]
+        assert [told in text for text in places] == 3 * [drawn]
+        assert ("| Split | as it came with the data |" in places[2]) != drawn
+    # Each institution says it of its own data.
+    run = tmp_path / "both"
+    options = ("--method", "fedavg", "--data", "site-a", "--data", "site-b", "--rounds", 1, "--out", run)
+    assert fedtag("simulate", *options).exit_code == 0
+    card = (run / "README.md").read_text()
+    assert f"{told}, drawn by the ids of its nodes at 1 of 2 institutions" in card
+    # Another one that is asked for is none that was missing.
+    run = tmp_path / "asked"
+    assert (
+        fedtag(
+            *("simulate", "--method", "fedavg", "--data", "site-b", "--clients", 2, "--rounds", 1),
+            *("--split", "0.5,0.2,0.3", "--out", run),
+        ).exit_code
+        == 0
+    )
+    card = (run / "README.md").read_text()
+    assert "| Split | 0.5,0.2,0.3 of each class" in card
+    assert told not in card
+
+
+def test_what_validate_counts_and_writes_down_is_what_a_run_trains_on(fedtag: Fedtag, tmp_path: Path) -> None:
+    without_split(tmp_path / "site-b")
+    options = ("simulate", "--method", "fedavg", "--data", "site-b", "--clients", 2, "--rounds", 1)
+    assert fedtag(*options, "--out", "drawn").exit_code == 0
+    result = fedtag("validate", "site-b", "--write-split")
+    assert result.exit_code == 0, result.stderr
+    assert f"split written to {Path('site-b') / 'nodes.csv'}" in result.stdout
+    counted = [line.split() for line in result.stdout.splitlines()]
+    nodes = pd.read_csv(tmp_path / "site-b" / "nodes.csv")
+    for name, group in nodes.groupby("label"):
+        train, val, test = ((group["split"] == one).sum() for one in ("train", "val", "test"))
+        assert [name, str(train), str(val), str(test), "0", str(len(group))] in counted
+    assert fedtag(*options, "--out", "written").exit_code == 0
+    first, second = ((tmp_path / run / "model.safetensors").read_bytes() for run in ("drawn", "written"))
+    assert first == second
+    again = fedtag("validate", "site-b", "--write-split")
+    assert "split given already, nothing to write" in again.stdout
+
+
+def test_validate_refuses_what_a_run_of_several_refuses(fedtag: Fedtag, tmp_path: Path) -> None:
+    without(tmp_path / "site-a", "split")
+    assert fedtag("validate", "site-a").exit_code == 2
+    assert fedtag("validate", "site-a", "site-b").exit_code == 0
+    meta = tmp_path / "site-b" / "meta.json"
+    meta.write_text(json.dumps({"name": "site-a", "classes": ["a", "b", "d"]}))
+    before = listed(tmp_path)
+    simulate = ("simulate", "--method", "fedavg", "--data", "site-a", "--data", "site-b")
+    told = [fedtag(*command) for command in (("validate", "site-a", "site-b"), simulate)]
+    assert [one.exit_code for one in told] == [2, 2]
+    assert told[0].stderr == told[1].stderr
+    assert "site-b: nodes.csv: label" in told[0].stderr
+    (tmp_path / "site-b" / "meta.json").write_text(json.dumps({"name": "site-a", "classes": ["a", "b", "c"]}))
+    told = [fedtag(*command) for command in (("validate", "site-a", "site-b"), simulate)]
+    assert told[0].stderr == told[1].stderr
+    assert "Two folders have the same name (site-a, site-a)" in told[0].stderr
+    assert listed(tmp_path) == before
 
 
 def test_taken_folder_is_refused_before_any_work(fedtag: Fedtag, tmp_path: Path) -> None:
@@ -146,7 +288,7 @@ def test_resume_takes_no_other_settings_and_leaves_finished_runs(fedtag: Fedtag,
     fedtag(
         "simulate", "--method", "fedavg", "--data", "site-a", "--clients", 1, "--rounds", 1, "--out", "one"
     )
-    bad = fedtag("simulate", "--resume", "one", "--rounds", 2)
+    bad = fedtag("simulate", "--resume", "one", "--seed", 2)
     assert bad.exit_code == 2
     assert "takes every setting from its config.toml" in bad.stderr
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "one").rglob("*")}
@@ -232,16 +374,3 @@ def test_report_of_several_runs(fedtag: Fedtag, tmp_path: Path) -> None:
     page = (tmp_path / "pages" / "comparison.html").read_text(encoding="utf-8")
     assert all(run.name in page for run in runs)
     assert fedtag("report", "site-a").exit_code == 1
-
-
-def test_demo_compares_methods(fedtag: Fedtag, tmp_path: Path) -> None:
-    options = ("demo", "--methods", "isolated,fedavg", "--data", "site-a", "--clients", 2, "--rounds", 2)
-    first, second = fedtag(*options), fedtag(*options)
-    assert (first.exit_code, second.exit_code) == (0, 0), second.stderr
-    assert 4 <= len([line for line in first.stderr.splitlines()[:6] if line.endswith((".", ";", ","))]) <= 6
-    for line, method in zip(first.stdout.splitlines()[1:3], ("isolated", "fedavg"), strict=True):
-        assert line.startswith(method)
-    for folder in ("demo", "demo-2"):
-        assert (tmp_path / "runs" / folder / "report.html").is_file()
-        assert (tmp_path / "runs" / folder / "isolated" / "summary.json").is_file()
-    assert fedtag("demo", "--methods", "nothing").exit_code == 2

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.text_graph import TEST
 from fedtag.client.evidence.narration import TokenLedger
-from fedtag.client.evidence.packs import available_rounds, read_packs
+from fedtag.client.evidence.store import available_rounds, read_packs, round_file
 from fedtag.client.methods.dance.node_summaries import language_model
 from fedtag.client.site.site import Site
 from fedtag.client.text.language_model import LanguageModel
@@ -43,7 +43,7 @@ def test_the_first_test_nodes_of_the_released_round_are_summarised(narrated_run:
         ]
         assert released in available_rounds(site.evidence)
         for number in available_rounds(site.evidence):
-            packs = read_packs(site.evidence / f"round-{number:04d}.jsonl")
+            packs = read_packs(round_file(site.evidence, number))
             told = [pack for pack in packs if pack.summary is not None]
             assert [pack.node for pack in told] == test[:limit]
             for pack in told:
@@ -68,7 +68,7 @@ def test_chunks_cost_fewer_tokens_than_full_texts(narrated_run: Federated) -> No
         pack
         for site in narrated_run.sites
         for number in available_rounds(site.evidence)
-        for pack in read_packs(site.evidence / f"round-{number:04d}.jsonl")
+        for pack in read_packs(round_file(site.evidence, number))
     ]
     ledger = TokenLedger.of(kept)
     assert summary.llm_summaries == ledger.llm_summaries == sum(pack.account is not None for pack in kept)
@@ -93,9 +93,7 @@ def test_summaries_are_neither_in_the_run_directory_nor_asked_again(
     told = [
         pack.summary
         for site in narrated_run.sites
-        for pack in read_packs(
-            site.evidence / f"round-{narrated_run.directory.read_model_card()['round']:04d}.jsonl"
-        )
+        for pack in read_packs(round_file(site.evidence, narrated_run.directory.read_model_card()["round"]))
         if pack.summary
     ]
     shared = [path for path in narrated_run.directory.path.iterdir() if path.is_file()]
@@ -161,7 +159,7 @@ def test_summaries_join_the_text_view(
     best = run.summary.best_round
     (row,) = (row for row in run.directory.read_clients() if row.round == best)
     made = predict(run.directory.path, run.sites[0].folder, run.sites[0].cache, "cpu", name="abstracts")
-    kept = read_packs(run.sites[0].evidence / f"round-{best:04d}.jsonl")
+    kept = read_packs(round_file(run.sites[0].evidence, best))
     assert made.prediction.packs == kept
     confidence = made.prediction.logits.softmax(1).max(1).values.tolist()
     assert confidence == pytest.approx([pack.confidence for pack in kept], abs=1e-6)

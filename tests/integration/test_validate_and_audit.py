@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,14 +13,10 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from fedtag.client.evidence.packs import (
-    EvidencePack,
-    SelectedChunk,
-    SelectedNeighbour,
-    text_digest,
-    write_packs,
-)
+from fedtag.client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
+from fedtag.client.evidence.store import write_packs
 from fedtag.deploy.cli import app
+from tests.audited import page_blocks
 
 
 def fedtag(*arguments: object) -> Result:
@@ -96,6 +96,34 @@ def test_audit_of_a_site(site: Path) -> None:
     assert result.exit_code == 1
     assert "has no evidence of round 5; it has 3, 12" in result.stderr
     assert fedtag("audit", site, "--client", "site-a").exit_code == 2
+
+
+def test_an_audit_draws_as_many_nodes_as_are_asked_for(site: Path) -> None:
+    write_evidence(site, 1)
+    for options, drawn in (((), 50), (("--sample", 7), 7), (("--sample", 0), 0)):
+        assert fedtag("audit", site, *options).exit_code == 0
+        overview, rest = page_blocks((site / "audit-site-a.html").read_text(encoding="utf-8"))
+        assert overview["drawn"] == len(rest["index"]["sample"]) == drawn
+    assert fedtag("audit", site, "--sample", -1).exit_code == 2
+
+
+def test_the_pages_are_served_until_somebody_stops_it(site: Path) -> None:
+    write_evidence(site, 1)
+    # Whoever runs the tests in the background has them ignore Ctrl-C.
+    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program += "from fedtag.deploy.cli import main; main()"
+    command = [sys.executable, "-c", program, "audit", str(site), "--serve"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as serving:
+        assert serving.stdout is not None
+        address = next(line.split()[1] for line in serving.stdout if line.startswith("page "))
+        with urllib.request.urlopen(address) as answer:
+            assert "Evidence of site-a, round 1" in answer.read().decode()
+        serving.send_signal(signal.SIGINT)
+        try:
+            assert serving.wait(20) == 0
+        finally:
+            serving.kill()
+    assert not (site / "audit-site-a.html").exists()
 
 
 def test_audit_with_evidence_elsewhere_and_other_budgets(site: Path, tmp_path: Path) -> None:

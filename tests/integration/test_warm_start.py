@@ -73,7 +73,7 @@ def test_it_learns_on_with_another_method_and_names_its_parent(
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     run = fedtag.open_run(tmp_path / "run")
-    named = run.settings["parent"]
+    named = run.settings["parent"]["model"]
     assert len(named) == 64
     told = f"fedavg, round {parent.summary['best_round']}, model {named[:12]}"
     assert told in (run.path / "README.md").read_text(encoding="utf-8")
@@ -166,7 +166,7 @@ def test_an_audit_does_such_a_run_again(
     given = {"clients": 2, "rounds": 1, "settings": SMALL}
     run = fedtag.simulate(graphs[1], "fedavg", start=parents["fedavg"], out=tmp_path / "run", **given)
     with replayed(run.path, "cpu", LOGGED) as again:
-        assert again.config.parent == run.settings["parent"]
+        assert again.config.parent.model == run.settings["parent"]["model"]
         assert len(again.sites) == 2
 
 
@@ -183,6 +183,6 @@ def test_a_part_is_trained_anew_around_the_released_model(
 def test_the_parent_is_named_by_the_command_and_by_no_setting(
     graphs: tuple[fedtag.Graph, ...], tmp_path: Path
 ) -> None:
-    for key, value in {"parent": "0" * 64, "resume": True, "data.source": "elsewhere"}.items():
+    for key, value in {"parent.model": "0" * 64, "resume": True, "data.source": "elsewhere"}.items():
         with pytest.raises(ConfigError, match=f"settings: {key} cannot be set here"):
             fedtag.simulate(graphs[0], "fedavg", settings={key: value}, out=tmp_path / "run")

@@ -210,7 +210,7 @@ def test_a_run_below_the_quorum_says_why_it_stopped(sites: list[Path], tmp_path:
     result = fedtag("status", out)
     assert result.exit_code == 1
     assert "stopped" in result.stdout.splitlines()[0]
-    assert f"continue with --resume {out}" in " ".join(result.stdout.split())
+    assert f"resume {out}" in " ".join(result.stdout.split())
 
 
 def test_a_killed_run_is_noticed_and_resumed(sites: list[Path], tmp_path: Path) -> None:

@@ -13,15 +13,18 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from fedtag.client.evidence.packs import available_rounds, read_packs
+from fedtag.client.evidence.store import available_rounds, read_packs, round_file
 from fedtag.client.run.site_run import SiteRun
+from fedtag.client.text.encoder import Encoder
 from fedtag.common.config.ingredients import ingredients
 from fedtag.common.errors import WireError
 from fedtag.common.methods.dance.model import initial_dance_model
+from fedtag.common.numerics.ranking import RANK_BINS
 from fedtag.common.numerics.scores import CALIBRATION_BINS
 from fedtag.common.wire.codec import Parcel, decode_instruction, decode_reply, encode, pack
 from fedtag.common.wire.envelope import TENSORS
 from fedtag.common.wire.records import Content, Instruction, Letter, Reply
+from fedtag.common.wording.features import encoder_features
 
 if TYPE_CHECKING:
     from flwr.app import Message
@@ -164,7 +167,7 @@ def test_no_text_no_evidence_no_summary_no_identifier(run: Federated) -> None:
         for site in run.sites
         for folder in (site.evidence, site.evidence / "core")
         for number in available_rounds(folder)
-        for pack in read_packs(folder / f"round-{number:04d}.jsonl")
+        for pack in read_packs(round_file(folder, number))
     ]
     assert packs
     summaries = [pack.summary for pack in packs if pack.summary]
@@ -209,7 +212,12 @@ def test_values_are_numbers_and_agreed_names(run: Federated) -> None:
     classes = list(run.sessions[0].data.text_graph.classes)
     clients = {site.name for site in run.sites}
     # Packages and versions of what the run is made of, as both sides have it installed.
-    agreed = {*classes, "encoder bundled", *map(str, leaves(ingredients(run.config)))}
+    agreed = {
+        *classes,
+        encoder_features(Encoder().revision),
+        "given",
+        *map(str, leaves(ingredients(run.config))),
+    }
     for parcel in run.parcels:
         record = record_of(parcel)
         assert not record.content.letters
@@ -231,6 +239,7 @@ def test_tensors_are_of_declared_shapes_and_hold_no_vector_of_a_text(run: Federa
         "bin_nodes": ((CALIBRATION_BINS,), torch.int64),
         "bin_confidence": ((CALIBRATION_BINS,), torch.float32),
         "bin_correct": ((CALIBRATION_BINS,), torch.int64),
+        "ranks": ((2, classes, RANK_BINS), torch.int32),
     }
     secrets = {session.site.name: own_vectors(session) for session in run.sessions}
     everyone = torch.cat(list(secrets.values()))

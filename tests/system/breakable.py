@@ -65,8 +65,8 @@ class Running:
 
     @property
     def checkpoints(self) -> list[int]:
-        """The rounds whose checkpoints are there."""
-        return sorted(int(path.stem.partition("-")[2]) for path in (self.out / "checkpoint").glob("round-*"))
+        """The rounds whose checkpoints are there; 0 for steps before the first one."""
+        return sorted(int(path.stem.split("-")[1]) for path in (self.out / "checkpoint").glob("round-*"))
 
     def failures(self, site: str) -> list[str]:
         """Why a site was left out, one reason a round."""
@@ -142,6 +142,7 @@ class Breakable:
             }
         )
         self.app = folder / "app"
+        self.given = self.app.exists()
         self.cache = cache or folder / "cache"
         self.runs = 0
         self._before: dict[str, int] = {}
@@ -153,7 +154,7 @@ class Breakable:
         self.transport = secured(folder / "keys", count, (LOOPBACK, address)) if tls else in_clear(count)
 
     def __enter__(self) -> Self:
-        if not self.app.exists():
+        if not self.given:
             write_app(self.app)
         self.group.__enter__()
         try:
@@ -258,7 +259,9 @@ class Breakable:
         changed = {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}
         running = Running(self.folder / "runs" / out)
         flat = RunConfig.from_flat({**SMALL, "exchange.poll": self.poll, **changed, "out": out}).to_flat()
-        control = self.control(f"control-{self.runs}")
+        # An app has the settings of what its runs are made of, and no others.
+        app = self.app if self.given else write_app(self.folder / f"app-{self.runs}", {**SMALL, **changed})
+        control = self.control(f"control-{self.runs}", app)
 
         def follow() -> None:
             try:

@@ -18,6 +18,7 @@ from fedtag.server.state.progress import LineProgress
 from fedtag.server.tracking.run_directory import RunDirectory
 from tests.system.breakable import SMALL, Breakable
 
+RUNNING = pytest.StashKey[Breakable]()
 NAMES = ("site-a", "site-b", "site-c")
 Undisturbed = Callable[..., Path]
 
@@ -32,10 +33,20 @@ def sites(
 
 
 @pytest.fixture(scope="session")
-def running(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, Path]) -> Iterator[Breakable]:
+def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sites: dict[str, Path]
+) -> Iterator[Breakable]:
     """Three sites for all tests: starting them and their workers costs more than what breaks."""
     with Breakable(tmp_path_factory.mktemp("three"), sites) as federation:
+        request.config.stash[RUNNING] = federation
         yield federation
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """The three sites end with this folder: their programs, looking for work, would take time from all other tests."""
+    over = nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent)
+    if over and (federation := item.config.stash.get(RUNNING, None)):
+        federation.group.stop()
 
 
 @pytest.fixture

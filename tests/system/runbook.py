@@ -7,6 +7,26 @@ from collections.abc import Mapping
 from pathlib import Path
 
 RUNBOOK = Path(__file__).resolve().parents[2] / "deploy" / "README.md"
+NEEDS_MACHINES = {
+    "institution: service": "an init system, and users of its own",
+    "compose: start": "a container engine",
+    "kubernetes: start": "a cluster",
+}
+"""Blocks that no test carries out; what they name is tested in tests/unit/deploy/test_deployments.py."""
+CARRIED_OUT = {
+    "everywhere: environment": "tests/system/hosted.py",
+    "server: start": "tests/system/hosted.py",
+    "coordinator: keys": "tests/system/test_hosts.py",
+    "server: register": "tests/system/test_hosts.py",
+    "institution: start": "tests/system/test_hosts.py",
+    "server: train": "tests/system/test_hosts.py",
+    "server: status": "tests/system/test_hosts.py",
+    "coordinator: renew": "tests/system/test_hosts.py",
+    "server: revoke": "tests/system/test_hosts.py",
+    "server: metrics": "tests/integration/test_watching.py",
+    "kubernetes: secrets": "tests/unit/deploy/test_deployments.py",
+}
+"""The other blocks, and where they are carried out."""
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r"# (\w+: \w+)\n")
 

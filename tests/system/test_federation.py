@@ -228,7 +228,7 @@ def test_simulated_federation_echoes_fails_and_ends(toy: Path, home: Path) -> No
     lines: list[str] = []
     with SimulatedFederation(toy, home, 2) as federation:
         outcome = federation.run({"nested.text": AWKWARD}, lines.append)
-        assert outcome.succeeded, outcome
+        assert outcome.succeeded, "\n".join([str(outcome), *lines])
         seen = replies(lines)
         partitions = sorted(
             (reply["node"]["partition-id"], reply["node"]["num-partitions"]) for reply in seen

@@ -11,7 +11,7 @@ import pytest
 from tests.system.breakable import Breakable, Running
 
 NOTICED_SECONDS = 10.0
-LONG = {"train__epochs": 400, "exchange__deadline": 90}
+LONG = {"train__epochs": 200, "exchange__deadline": 90}
 
 
 def of(federation: Breakable, program: str, *words: str) -> psutil.Process | None:
@@ -66,7 +66,7 @@ def killed(running: Running, look: Callable[[], psutil.Process | None], what: st
 @pytest.mark.parametrize("lost", ["the process of a message", "the executor", "the worker"])
 def test_a_site_that_loses_a_process_is_back_in_the_next_round(three_sites: Breakable, lost: str) -> None:
     look = {"the process of a message": task, "the executor": executor, "the worker": worker}[lost]
-    running = three_sites.run(f"lost-{lost.split()[-1]}", rounds=4, **LONG)
+    running = three_sites.run(f"lost-{lost.split()[-1]}", rounds=3, **LONG)
     running.wait_for_checkpoint(1)
     running.wait_until(lambda: task(three_sites, "site-b") is not None, "a message at site-b")
     at = killed(running, lambda: look(three_sites, "site-b"), lost)
@@ -98,7 +98,7 @@ def test_a_run_outlives_the_executor_that_started_it(three_sites: Breakable) -> 
 
 
 def test_a_run_whose_process_is_killed_has_failed_at_once_and_resumes(three_sites: Breakable) -> None:
-    running = three_sites.run("lost-run", rounds=4, **LONG)
+    running = three_sites.run("lost-run", rounds=3, **LONG)
     running.wait_for_checkpoint(1)
     at = killed(running, lambda: task(three_sites, "superlink"), "the run's process")
     assert running.thread is not None
@@ -107,8 +107,8 @@ def test_a_run_whose_process_is_killed_has_failed_at_once_and_resumes(three_site
     assert time.monotonic() - at < 3 * NOTICED_SECONDS
     assert running.ended.status == "finished:failed"
     assert "ended by signal 9" in running.ended.details
-    resumed = three_sites.run("lost-run", rounds=4, resume=True, **LONG).finish()
-    assert [row.round for row in resumed.rounds] == [1, 2, 3, 4]
+    resumed = three_sites.run("lost-run", rounds=3, resume=True, **LONG).finish()
+    assert [row.round for row in resumed.rounds] == [1, 2, 3]
 
 
 @pytest.mark.slow

@@ -43,7 +43,8 @@ def test_a_killed_node_costs_its_round_and_comes_back(three_sites: Breakable) ->
 
 def test_a_late_site_joins_the_round_after(three_sites: Breakable) -> None:
     three_sites.stop("site-c")
-    running = three_sites.run("late", rounds=5, exchange__start_timeout=4)
+    # On a busy machine others go through many rounds until a program has started.
+    running = three_sites.run("late", rounds=40, exchange__start_timeout=4)
     running.wait_for_line("waiting for 3 clients, 2 are online")
     running.wait_for_checkpoint(1)
     three_sites.start_node("site-c")

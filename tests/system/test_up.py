@@ -87,6 +87,28 @@ def test_real_processes_give_the_results_of_one_process(fedtag: Fedtag, tmp_path
 
 
 @pytest.mark.slow
+def test_real_processes_train_on_from_a_released_model_as_one_process_does(
+    fedtag: Fedtag, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a folder"
+    fedtag("simulate", "parent", "--rounds", 2)
+    for command, out in (("simulate", "one"), ("up", "many")):
+        fedtag(command, out, "--rounds", 1, "--seed", 3, "--from", folder / "parent")
+    fedtag("simulate", "anew", "--rounds", 1, "--seed", 3)
+    parent, one, many, anew = (
+        safetensors.torch.load_file(folder / run / "model.safetensors")
+        for run in ("parent", "one", "many", "anew")
+    )
+    assert one.keys() == many.keys() == anew.keys()
+    assert all(torch.equal(one[name], many[name]) for name in one)
+    # It is neither the parent's model nor what training from the beginning gives.
+    assert not any(torch.equal(one[name], other[name]) for other in (parent, anew) for name in one)
+    cards = [json.loads((folder / run / "model.json").read_text()) for run in ("parent", "many")]
+    assert cards[0]["fingerprint"][:12] in cards[1]["trained_on_from"]
+    assert (folder / "many" / "parent" / "model.safetensors").is_file()
+
+
+@pytest.mark.slow
 def test_encrypted_processes_give_the_same_results(fedtag: Fedtag, tmp_path: Path) -> None:
     fedtag("simulate", "one", "--rounds", 2)
     fedtag("up", "encrypted", "--rounds", 2, "--tls")
@@ -100,6 +122,24 @@ def test_encrypted_processes_give_the_same_results(fedtag: Fedtag, tmp_path: Pat
     left = {path.relative_to(folder / "encrypted") for path in (folder / "encrypted").rglob("*.key")}
     assert {path.parts[0] for path in left} <= {"sites"}
     assert {path.parts[2:] for path in left} <= {("keys", "identity.key"), ("keys", "register.key")}
+    assert flower_processes(str(tmp_path)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings", [(), ("--set", "privacy.secure-aggregation=true")], ids=["clear", "masked"]
+)
+def test_real_processes_extend_a_finished_run(
+    settings: tuple[str, ...], fedtag: Fedtag, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a folder"
+    fedtag("simulate", "whole", "--rounds", 4, *settings)
+    fedtag("up", "first", "--rounds", 2, *settings)
+    command = ["up", "--resume", str(folder / "first"), "--rounds", "4", "--out", str(folder / "longer")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert_same_results(folder / "whole", folder / "longer")
+    assert RunDirectory.open(folder / "longer").read_config()["parent"]["rounds"] == 2
     assert flower_processes(str(tmp_path)) == []
 
 

@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import sys
-import venv
 import zipfile
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from tests.system.images import write_programs
+from tests.system.wheels import built, environment, project
 from tools.packages import ROOTS
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 UNLISTED = "common/unlisted/__init__.py"
 # What a machine's operator copies from the checkout; no program reads it from the package.
 OPERATION = ("deploy/kubernetes/", "deploy/systemd/")
-DATA = (".toml", ".j2", ".pyi")
+DATA = (".toml", ".j2", ".js", ".css", ".txt", ".pyi")
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkout's files without anything that was built there, and with a package that nobody has listed."""
-    folder = tmp_path_factory.mktemp("source")
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *ROOTS.values()]
-    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    for name in ["pyproject.toml", "README.md", "LICENSE", *listed.stdout.splitlines()]:
-        if (REPOSITORY / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(REPOSITORY / name, folder / name)
+    folder = project(tmp_path_factory.mktemp("source"))
     (folder / UNLISTED).parent.mkdir()
     (folder / UNLISTED).touch()
     return folder
@@ -42,12 +31,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel that the build backend makes of them."""
-    out = tmp_path_factory.mktemp("wheel")
-    code = f"from setuptools import build_meta; build_meta.build_wheel({str(out)!r})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    (built,) = out.glob("fedtag-*-py3-none-any.whl")
-    return built
+    return built(source, tmp_path_factory.mktemp("wheel"))
 
 
 def packed_name(file: Path) -> str:
@@ -68,34 +52,15 @@ def test_the_wheel_has_every_module_and_every_data_file(source: Path, wheel: Pat
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert any(name.endswith(".j2") for name in held)
     assert any("/studies/" in name for name in held)
+    assert "fedtag/common/web/uplot-license.txt" in held
     # What is not listed is not packed, which is why the list is generated and checked.
     assert (wanted - held, held - wanted) == ({packed_name(Path(UNLISTED))}, set())
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of programs of an environment with the wheel, Flower's programs and all that is installed here."""
-    folder = tmp_path_factory.mktemp("fresh")
-    venv.create(folder, with_pip=False, symlinks=True)
-    programs = folder / "bin"
-    (packages,) = (folder / "lib").glob("python*/site-packages")
-    assert list(packages.iterdir()) == []
-    command = [
-        "--python",
-        str(programs / "python"),
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        str(wheel),
-    ]
-    subprocess.run([sys.executable, "-m", "pip", *command], check=True)
-    assert {path.name.partition("-")[0] for path in packages.iterdir()} == {"fedtag"}
-    # Folders in a .pth are searched, but no .pth in them is read: the checkout stays unknown.
-    here = [path for path in sys.path if Path(path).name == "site-packages"]
-    (packages / "dependencies.pth").write_text("\n".join(here) + "\n", encoding="utf-8")
-    write_programs(programs, metadata.distribution("flwr"))
-    return programs
+    """The folder of programs of an environment with the wheel."""
+    return environment(tmp_path_factory.mktemp("fresh"), [wheel])
 
 
 @pytest.fixture
@@ -115,12 +80,10 @@ def test_the_installed_program_works_beside_modules_of_the_same_names(installed:
         name: value for name, value in os.environ.items() if name not in ("PYTHONSAFEPATH", "VIRTUAL_ENV")
     }
     # With this the user's modules come first in every process, Flower's included.
-    environment = {**kept, "PYTHONPATH": str(foreign), "OMP_NUM_THREADS": "1"}
+    variables = {**kept, "PYTHONPATH": str(foreign), "OMP_NUM_THREADS": "1"}
 
     def call(*words: str) -> str:
-        done = subprocess.run(
-            words, cwd=foreign, env=environment, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(words, cwd=foreign, env=variables, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -47,9 +47,24 @@ def unsafe_imports(source: str) -> Iterator[int]:
 
 
 def torch_loads(source: str) -> Iterator[int]:
-    """Lines that name torch.load or torch.save, which are pickle; safetensors replaces both."""
-    for node in ast.walk(ast.parse(source)):
+    """Lines that name torch.load or torch.save, which are pickle; safetensors replaces both.
+
+    A load of nothing but weights makes no objects that the file asks for.
+    """
+    tree = ast.parse(source)
+    safe = {
+        id(node.func)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "weights_only"
+        and isinstance(keyword.value, ast.Constant)
+        and keyword.value.value is True
+    }
+    for node in ast.walk(tree):
         match node:
+            case ast.Attribute(value=ast.Name(id="torch"), attr="load") if id(node) in safe:
+                continue
             case ast.Attribute(value=ast.Name(id="torch"), attr="load" | "save"):
                 yield node.lineno
             case ast.ImportFrom(module="torch" | "torch.serialization", names=aliases):
@@ -113,6 +128,11 @@ def test_every_package_says_what_it_is() -> None:
         (unsafe_imports, "import json\nimport pickle as p\nfrom joblib.numpy_pickle import load\n", [2, 3]),
         (unsafe_imports, "from .pickle import a\nimport pickled\n", []),
         (torch_loads, "import torch\nf = torch.load\nfrom torch import save\n", [2, 3]),
+        (
+            torch_loads,
+            "torch.load(a, weights_only=True)\ntorch.load(a, weights_only=x)\ntorch.load(a)\n",
+            [2, 3],
+        ),
         (torch_loads, "safetensors.torch.load(b)\ntorch.loader\n", []),
         (unfinished_marks, "x = 1  # " + "TO" + "DO later\nTODOS = 2\n", [1]),
     ],

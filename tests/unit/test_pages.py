@@ -1,4 +1,4 @@
-"""README and pages: short enough, their numbers from result files, their links and examples good."""
+"""README and pages: short enough, their numbers from result files, their links good."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -22,7 +21,6 @@ PAGES = ["README.md", "CONTRIBUTING.md", "deploy/README.md"]
 WRITTEN = [*(REPOSITORY / "docs").glob("*.md"), *(REPOSITORY / "docs").glob("methods/*.md")]
 PAGES += [*sorted(path.relative_to(REPOSITORY).as_posix() for path in WRITTEN), "docs/results/README.md"]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def anchors(text: str) -> set[str]:
@@ -60,13 +58,17 @@ def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert broken("page.md") == ["page.md#none", "gone.md"]
 
 
-def test_the_readme_has_the_numbers_of_the_result_file() -> None:
-    with (REPOSITORY / "docs/results/ratios-cora/comparison.csv").open(encoding="utf-8") as file:
+@pytest.mark.parametrize(
+    ("page", "result"), [("README.md", "ratios-cora"), ("docs/getting-started.md", "demo")]
+)
+def test_tables_have_the_numbers_of_the_result_file(page: str, result: str) -> None:
+    shown = (REPOSITORY / page).read_text(encoding="utf-8").split("\n")
+    with (REPOSITORY / f"docs/results/{result}/comparison.csv").open(encoding="utf-8") as file:
         accuracies: dict[str, list[float]] = {}
         for row in csv.DictReader(file):
             accuracies.setdefault(row["row"], []).append(100 * float(row["test"]))
     for name, values in accuracies.items():
-        (line,) = [line for line in README.split("\n") if line.replace("*", "").startswith(f"| {name} |")]
+        (line,) = [line for line in shown if line.replace("*", "").startswith(f"| {name} |")]
         series = pd.Series(values)
         assert f"{series.mean():.2f} ± {series.std():.2f}" in line
 
@@ -75,31 +77,12 @@ def test_the_page_of_settings_is_what_the_settings_say() -> None:
     assert (REPOSITORY / "docs/settings.md").read_text(encoding="utf-8") == page()
 
 
-def test_the_python_of_the_readme_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handed_over: None
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    nodes = pd.DataFrame(
-        {
-            "paper": [f"paper-{row}" for row in range(40)],
-            "abstract": [
-                f"On {'graphs' if row % 2 else 'trees'} and their uses, part {row}." for row in range(40)
-            ],
-            "field": ["ab"[row % 2] for row in range(40)],
-        }
-    )
-    ends = [(row, (row + 2) % 40) for row in range(40)]
-    edges = pd.DataFrame([(f"paper-{a}", f"paper-{b}") for a, b in ends], columns=["citing", "cited"])
-    own, method = BLOCK.findall(README)
-    quick = {"rounds=50": "rounds=1", "clients=5": "clients=2", "seeds=3": "seeds=1"}
-    known: dict[str, Any] = {"nodes": nodes, "edges": edges}
-    for block in (own, method):
-        for slow, fast in quick.items():
-            block = block.replace(slow, fast)
-        exec(compile(block, "README.md", "exec"), known)
-    assert len(known["run"].predict(known["graph"])) == 40
-    made = next(iter((tmp_path / "runs" / "comparison").glob("comparison.csv"))).read_text(encoding="utf-8")
-    assert "focal" in made
+def test_the_walk_through_shows_the_example_as_it_is() -> None:
+    walk = (REPOSITORY / "docs/extending.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```(?:python|toml)\n# (\S+)\n(.*?)```", walk, re.DOTALL)
+    assert len(shown) >= 5
+    for name, excerpt in shown:
+        assert excerpt in (REPOSITORY / "examples/plugin" / name).read_text(encoding="utf-8"), name
 
 
 def test_the_pages_are_built_and_ask_nobody(tmp_path: Path) -> None:

@@ -7,14 +7,17 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import click
 import pytest
 import torch
+import typer
 from jaxtyping import TypeCheckError
 
 from fedtag.common.condensers.spec import CONDENSERS
 from fedtag.common.methods.spec import METHODS, PRESETS
 from fedtag.common.numerics.ragged import segment_rank
 from fedtag.common.parts.spec import PARTS
+from fedtag.deploy.cli import app
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROOTS = {
@@ -193,3 +196,45 @@ def test_circles_are_found_whatever_hangs_on_them() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set[str]()}
     assert circles(graph) == [["b", "c"]]
     assert circles({"a": {"b"}, "b": set()}) == []
+
+
+QUOTED = re.compile(r"(?:fedtag|pip|flwr) [a-z][^`]*|`--[^`]*`|--card(?=[:)])")
+"""A command that is quoted is to be typed, whoever reads it; a style sheet has names of its own."""
+
+
+def spoken(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The texts of a module that are no docstrings, those with values in them in one piece."""
+    pieces = {id(one) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for one in node.values}
+    silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield (
+                node.lineno,
+                "".join(str(one.value) for one in node.values if isinstance(one, ast.Constant)),
+            )
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in pieces | silent
+        ):
+            yield node.lineno, node.value
+
+
+def options_of(command: click.Command) -> Iterator[str]:
+    """The names of all options of a command and of those below it."""
+    for one in command.params:
+        yield from (name for name in one.opts if name.startswith("--"))
+    for below in getattr(command, "commands", {}).values():
+        yield from options_of(below)
+
+
+def test_only_the_command_line_speaks_of_its_options() -> None:
+    options = set(options_of(typer.main.get_command(app))) - {"--debug", "--evidence"}
+    assert {"--out", "--from", "--resume"} <= options
+    named = re.compile(rf"(?<![\w-])({'|'.join(sorted(options))})(?![\w-])")
+    found = {}
+    for name, path in modules().items():
+        if name.partition(".")[2].partition(".")[0] in ("deploy", "scaffold"):
+            continue
+        for line, text in spoken(ast.parse(path.read_text(encoding="utf-8"))):
+            if hits := named.findall(QUOTED.sub("", text)):
+                found[f"{name}:{line}"] = hits
+    assert not found, "name arguments as Python has them: out="

@@ -23,8 +23,8 @@ PINNED = {
     for line in (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").splitlines()
     if "==" in line and not line.startswith("#")
 }
-# ogb loads public graphs where somebody installed it; no institution needs it.
-OPTIONAL = {"ogb", "tenseal"}
+# ogb loads public graphs where somebody installed it; no institution needs it. Nor does a server need a tracker.
+OPTIONAL = {"mlflow", "ogb", "tenseal"}
 
 
 def dockerfile(side: str) -> str:
@@ -135,7 +135,11 @@ def packed(path: str) -> bool:
     """Whether a file of the checkout goes into the wheel."""
     inside = path.split("/")[0] in ROOTS.values()
     operations = path.startswith(("deploy/kubernetes/", "deploy/systemd/"))
-    return inside and not operations and path.endswith((".py", ".pyi", ".j2", ".toml", "py.typed"))
+    return (
+        inside
+        and not operations
+        and path.endswith((".py", ".pyi", ".j2", ".js", ".css", "license.txt", ".toml", "py.typed"))
+    )
 
 
 def test_context_holds_the_packages_and_no_keys() -> None:

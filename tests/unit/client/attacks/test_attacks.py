@@ -133,7 +133,7 @@ def test_measured_attacks_tell_low_rates_only_with_500_non_members(noisy_graph: 
 
 def test_cora_a_gcn_without_defence_leaks_and_a_stranger_does_not(shared_data: Path) -> None:
     """Members are 20 nodes a class of a split drawn anew for every seed, so that only training tells them."""
-    cora = load_source(str(shared_data / "graphs" / "planetoid_cora.npz"))
+    cora = load_source(str(shared_data / "graphs" / "planetoid_cora.npz")).graph
     leaks, strangers = [], []
     for seed in SEEDS:
         graph = resplit(cora, (0.05, 0.0, 0.4), seed)

@@ -12,7 +12,7 @@ from fedtag.client.evidence.columns import ChunkColumns, NeighbourColumns, packs
 from fedtag.client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour
 from fedtag.common.errors import DataError
 
-IDS = ("p", "q", 30, "s")
+IDS = ("p", "q", "r", "s")
 TEXTS = ("text of p", "text of q", "", "text of s")
 CLASSES = ("red", "blue")
 
@@ -83,7 +83,7 @@ def test_equals_a_plain_loop(seed: int, rows: int, entries: int) -> None:
                 label=None if label[row] < 0 else CLASSES[label[row]],
             )
         )
-    assert found == tuple(expected)
+    assert list(found) == expected
 
 
 EMPTY = np.zeros(0, dtype=np.int64)

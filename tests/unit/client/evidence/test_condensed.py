@@ -15,13 +15,8 @@ from fedtag.client.data.folder import read_folder
 from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph
 from fedtag.client.data.writing import write_folder
 from fedtag.client.evidence.condensed import chunk_texts, condensed_graph, links_file, read_links, write_links
-from fedtag.client.evidence.packs import (
-    EvidencePack,
-    SelectedChunk,
-    SelectedNeighbour,
-    available_rounds,
-    text_digest,
-)
+from fedtag.client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
+from fedtag.client.evidence.store import available_rounds
 from fedtag.common.errors import RunError
 from fedtag.common.graph import Adjacency, normalised_adjacency
 

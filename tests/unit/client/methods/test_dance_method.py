@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 import torch
 
 from fedtag.client.condense.core.of_round import due
+from fedtag.client.evidence.store import available_rounds, read_packs, round_file
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
@@ -84,7 +84,8 @@ def test_nothing_is_saved_where_every_round_refreshes(open_site: Open) -> None:
     site = open_site()
     ask(site, 1)
     kept = {path.name for path in site.site.state.rglob("*") if path.is_file()}
-    assert kept == {"data.safetensors"}, "nothing but what the site's data were when the run came"
+    # What the site's data were when the run came, and by what their features are made.
+    assert kept == {"data.safetensors", "features.safetensors"}
 
 
 def test_a_client_that_joins_between_refreshes_chooses_a_core(open_site: Open) -> None:
@@ -124,18 +125,15 @@ def test_evidence_is_kept_for_the_last_and_the_best_model(open_site: Open) -> No
     ask(site, 1)
     reply = ask(site, 6, "close", tensors=prefixed("best", best), last_round=5, best_round=3)
     assert not reply.content.section("update")
-    files = {path.name for path in site.site.evidence.glob("round-*.jsonl")}
-    assert {"round-0003.jsonl", "round-0005.jsonl"} <= files
-    packs = [json.loads(line) for line in (site.site.evidence / "round-0003.jsonl").read_text().splitlines()]
-    nodes = [pack for pack in packs if "node" in pack]
-    assert len(nodes) == 45
-    assert fingerprint(best) in (site.site.evidence / "round-0003.jsonl").read_text()
-    assert fingerprint(model(site)) in (site.site.evidence / "round-0005.jsonl").read_text()
+    assert {3, 5} <= set(available_rounds(site.site.evidence))
+    packs = read_packs(round_file(site.site.evidence, 3))
+    assert len({pack.node for pack in packs}) == len(packs) == 45
+    assert packs.models == {fingerprint(best)}
+    assert read_packs(round_file(site.site.evidence, 5)).models == {fingerprint(model(site))}
 
 
 def test_core_evidence_of_few_rounds_is_kept(open_site: Open) -> None:
     site = open_site()
     for step in range(1, 8):
         ask(site, step, evaluate=False)
-    kept = sorted(path.name for path in (site.site.evidence / "core").glob("*.jsonl"))
-    assert kept == [f"round-{number:04d}.jsonl" for number in range(3, 8)]
+    assert available_rounds(site.site.evidence / "core") == (3, 4, 5, 6, 7)

@@ -15,7 +15,7 @@ from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
 from fedtag.client.evidence.faithfulness import EVIDENCE
 from fedtag.client.evidence.keeper import Measured
-from fedtag.client.evidence.packs import read_packs
+from fedtag.client.evidence.store import read_packs
 from fedtag.client.methods.dance.condensation import chosen_views, forward
 from fedtag.client.methods.dance.guarantees import guarantees
 from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
@@ -273,7 +273,7 @@ def test_the_auditors_summaries_follow_the_limit(
 ) -> None:
     site = open_site(cache=tmp_path / "cache", dance__summaries=summaries, summaries__limit=2)
     reply = ask(site, "close", last_round=1)
-    packs = read_packs(site.site.evidence / "round-0001.jsonl")
+    packs = read_packs(site.site.evidence / "round-0001.parquet")
     assert sum(pack.summary is not None for pack in packs) == told
     joined = NODES - 1 if summaries == "feature" else 0
     assert reply.content.values.get("tokens", {}).get("llm_summaries", 0) == told + joined

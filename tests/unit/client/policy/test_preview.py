@@ -56,6 +56,18 @@ def test_where_the_folder_says_too_little_only_the_bound_is_told(folder: Path, t
     assert bundled > 384 * 64
 
 
+def test_of_a_run_that_extends_another_the_new_rounds_and_what_changes_are_shown(
+    folder: Path, tmp_path: Path
+) -> None:
+    parent = {"parent.run": "first", "parent.rounds": 6, "train.schedule": "cosine"}
+    noise = {"privacy.dp.mode": "central", "privacy.dp.noise": 4.0}
+    shown = told(asked(folder, **parent, **noise), tmp_path)
+    assert "It extends run first, which has done 6 rounds, by 4" in shown
+    assert "step sizes of rounds 1 to 6 followed a schedule over fewer rounds" in shown
+    assert "for 4 sums" in shown
+    assert "for 10 sums" in told(asked(folder, **noise), tmp_path)
+
+
 def test_masked_vectors_are_twice_as_large(folder: Path, tmp_path: Path) -> None:
     clear, masked = (
         told(asked(folder), tmp_path),

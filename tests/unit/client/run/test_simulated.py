@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from fedtag.client.data.folder import read_folder
-from fedtag.client.run.simulated import cache_folder, simulate_sites, simulated_site
+from fedtag.client.run.simulated import simulate_sites, simulated_site
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
+from fedtag.common.homes import cache_folder
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.roster import read_roster
 

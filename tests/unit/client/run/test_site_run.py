@@ -55,6 +55,7 @@ def test_a_reply_belongs_to_its_instruction_and_introduces_its_site(
         "dimension": 8,
         "features": "features.npy",
         "packages": {"fedtag": installed_release()},
+        "split": "given",
         "encoded_chunks": 0,
         "encoded_tokens": 0,
     }

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedtag.client.evidence.packs import available_rounds, latest, write_packs
+from fedtag.client.evidence.store import available_rounds, latest, write_packs
 from fedtag.client.site.evidence_folder import evidence_of_run
 from fedtag.common.errors import RunError
 
@@ -13,22 +13,22 @@ def test_the_evidence_of_each_run_stays(tmp_path: Path) -> None:
     folder = tmp_path / "evidence"
     write_packs(evidence_of_run(folder, "aaaa"), 7, [])
     (folder / "core").mkdir()
-    (folder / "core" / "round-0007.jsonl").write_bytes(b"old\n")
+    (folder / "core" / "round-0007.parquet").write_bytes(b"old\n")
     assert evidence_of_run(folder, "aaaa") == folder
     assert available_rounds(folder) == (7,)
     write_packs(evidence_of_run(folder, "bbbb"), 3, [])
-    (folder / "core" / "round-0007.jsonl").write_bytes(b"new\n")
+    (folder / "core" / "round-0007.parquet").write_bytes(b"new\n")
     # A later round of an earlier run is not taken for the newest evidence.
-    assert latest(folder).name == "round-0003.jsonl"
+    assert latest(folder).name == "round-0003.parquet"
     assert available_rounds(folder / "earlier" / "aaaa") == (7,)
-    assert (folder / "earlier" / "aaaa" / "core" / "round-0007.jsonl").read_bytes() == b"old\n"
+    assert (folder / "earlier" / "aaaa" / "core" / "round-0007.parquet").read_bytes() == b"old\n"
     write_packs(evidence_of_run(folder, "cccc"), 3, [])
-    found = {path.relative_to(folder).as_posix() for path in (folder / "earlier").rglob("*.jsonl")}
+    found = {path.relative_to(folder).as_posix() for path in (folder / "earlier").rglob("*.parquet")}
     assert found == {
-        "earlier/aaaa/round-0007.jsonl",
-        "earlier/aaaa/core/round-0007.jsonl",
-        "earlier/bbbb/round-0003.jsonl",
-        "earlier/bbbb/core/round-0007.jsonl",
+        "earlier/aaaa/round-0007.parquet",
+        "earlier/aaaa/core/round-0007.parquet",
+        "earlier/bbbb/round-0003.parquet",
+        "earlier/bbbb/core/round-0007.parquet",
     }
 
 
@@ -73,7 +73,7 @@ def test_runs_that_take_turns_find_what_they_had(tmp_path: Path, monkeypatch: py
     replace = Path.replace
 
     def stopped(path: Path, target: Path) -> Path:
-        if path.name == "round-0003.jsonl" and target.parent == folder:
+        if path.name == "round-0003.parquet" and target.parent == folder:
             raise KeyboardInterrupt
         return replace(path, target)
 

@@ -78,5 +78,5 @@ def test_a_site_is_called_after_its_folder_where_that_is_a_name(
 
 
 def test_a_misspelt_key_of_a_node_configuration_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"'polcy', which is no key of it; did you mean policy\?"):
+    with pytest.raises(ConfigError, match=r"'polcy', which is no key of it; did you mean 'policy'\?"):
         site_from_node_config({"data": str(tmp_path), "polcy": "/etc/fedtag/policy.toml"}, "cpu")

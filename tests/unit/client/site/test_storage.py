@@ -15,7 +15,7 @@ def site(tmp_path: Path) -> Site:
     return Site("site-a", tmp_path, tmp_path / "workspace", tmp_path / "cache")
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_write_without_room_names_the_site_and_its_workspace(site: Site, number: int) -> None:
     with (
         pytest.raises(

@@ -4,6 +4,8 @@ import torch
 
 from fedtag.client.train.scoring import score_tensors, subset_tallies
 from fedtag.common.graph import Graph
+from fedtag.common.numerics.ranking import RANK_BINS
+from fedtag.common.numerics.scores import tally
 
 
 def test_only_validation_and_test_nodes_are_counted_each_on_its_own() -> None:
@@ -33,3 +35,6 @@ def test_only_validation_and_test_nodes_are_counted_each_on_its_own() -> None:
     }
     # Nothing that leaves the client is as long as its nodes.
     assert all(value.numel() in (4, 15) for value in tensors.values())
+    ranked = score_tensors("graph", {"val": tally(logits, y, graph.val_mask, ranked=True)})
+    assert ranked.keys() - tensors.keys() == {"graph/val/ranks"}
+    assert ranked["graph/val/ranks"].numel() == 2 * 2 * RANK_BINS

@@ -5,9 +5,27 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    balanced_accuracy_score,
+    confusion_matrix,
+    f1_score,
+    precision_recall_fscore_support,
+    roc_auc_score,
+)
 
-from fedtag.common.numerics.scores import CALIBRATION_BINS, Tally, pooled, pooled_bins, tally
+from fedtag.common.numerics.scores import (
+    CALIBRATION_BINS,
+    LOCAL,
+    Tally,
+    count_forms,
+    pooled,
+    pooled_bins,
+    tally,
+)
+from fedtag.common.settings.sections import EvaluationConfig
+from fedtag.common.wording.scoring import METRICS
 
 
 @st.composite
@@ -136,3 +154,118 @@ def test_the_calibration_error_never_exceeds_one() -> None:
     counts = Tally(torch.tensor([[0, 1], [0, 0]]), nodes, nodes + none + 1e-3, torch.zeros_like(nodes))
     assert counts.calibration_error == 1.0
     assert counts.reliability[0].confidence == 1.0
+
+
+def samples(classes: int, nodes: int = 4000, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits that know something of labels, of which each class has about half of the one before."""
+    rng = np.random.default_rng(seed)
+    share = 0.5 ** np.arange(classes)
+    y = torch.from_numpy(rng.choice(classes, nodes, p=share / share.sum()))
+    logits = 2 * torch.from_numpy(rng.standard_normal((nodes, classes))).float()
+    logits[torch.arange(nodes), y] += 2
+    return logits, y
+
+
+def every(y: torch.Tensor) -> torch.Tensor:
+    return torch.ones(len(y), dtype=torch.bool)
+
+
+@given(predictions())
+@pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true", "ignore:A single label was found")
+def test_balanced_accuracy_and_scores_by_class_equal_those_of_scikit_learn(
+    data: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+) -> None:
+    logits, y, mask = data
+    counts = tally(logits, y, mask)
+    label, predicted = y[mask].numpy(), logits[mask].argmax(1).numpy()
+    assert counts.balanced_accuracy == pytest.approx(balanced_accuracy_score(label, predicted))
+    expected = precision_recall_fscore_support(
+        label, predicted, labels=list(range(logits.shape[1])), zero_division=np.nan
+    )
+    for one, (precision, recall, f1, nodes) in zip(counts.classes, zip(*expected, strict=True), strict=True):
+        assert one.nodes == nodes
+        assert (one.auroc, one.auprc) == (None, None)
+        for found, wanted in ((one.precision, precision), (one.recall, recall), (one.f1, f1)):
+            assert (np.nan if found is None else found) == pytest.approx(wanted, nan_ok=True)
+
+
+@pytest.mark.parametrize("classes", [3, 6])
+def test_areas_are_means_over_classes(classes: int) -> None:
+    logits, y = samples(classes)
+    counts, probabilities = tally(logits, y, every(y), ranked=True), logits.double().softmax(1).numpy()
+    assert counts.auroc == pytest.approx(
+        roc_auc_score(y, probabilities, multi_class="ovr", average="macro"), abs=0.002
+    )
+    each = [average_precision_score(y == one, probabilities[:, one]) for one in range(classes)]
+    assert counts.auprc == pytest.approx(np.mean(each), abs=0.005)
+    for one, scores in enumerate(counts.classes):
+        assert scores.auroc == pytest.approx(roc_auc_score(y == one, probabilities[:, one]), abs=0.005)
+        assert scores.auprc == pytest.approx(each[one], abs=0.01)
+
+
+def test_of_two_classes_the_second_one_is_the_positive_one() -> None:
+    logits, y = samples(2)
+    counts, positive = tally(logits, y, every(y), ranked=True), logits.double().softmax(1)[:, 1].numpy()
+    assert counts.auroc == pytest.approx(roc_auc_score(y, positive), abs=0.002)
+    assert counts.auprc == pytest.approx(average_precision_score(y, positive), abs=0.005)
+    assert counts.classes[0].auprc == pytest.approx(average_precision_score(1 - y, 1 - positive), abs=0.005)
+    assert counts.classes[0].auprc != pytest.approx(counts.auprc, abs=0.02)
+
+
+def test_areas_leave_out_classes_without_nodes_and_are_none_of_one_class() -> None:
+    logits, y = samples(3)
+    kept = y != 2
+    counts, probabilities = tally(logits, y, kept, ranked=True), logits[kept].double().softmax(1).numpy()
+    each = [roc_auc_score(y[kept] == one, probabilities[:, one]) for one in range(2)]
+    assert counts.auroc == pytest.approx(np.mean(each), abs=0.005)
+    assert (counts.classes[2].nodes, counts.classes[2].auroc, counts.classes[2].recall) == (0, None, None)
+    alone = tally(logits, y, y == 1, ranked=True)
+    assert (alone.auroc, alone.auprc) == (None, None)
+    assert alone.balanced_accuracy == alone.accuracy
+    empty = tally(logits, y, y < 0, ranked=True)
+    assert [empty.value(metric) for metric in METRICS] == [None] * len(METRICS)
+
+
+def test_pooled_ranks_are_those_of_the_union() -> None:
+    logits, y = samples(4)
+    share = torch.arange(len(y)) % 3
+    split = pooled(tally(logits, y, share == part, ranked=True) for part in range(3))
+    whole = tally(logits, y, every(y), ranked=True)
+    assert split is not None
+    assert split.ranks is not None
+    assert split.ranks.dtype == torch.int64
+    assert torch.equal(split.ranks, whole.ranks)
+    assert [split.value(metric) for metric in METRICS] == [whole.value(metric) for metric in METRICS]
+    assert split.classes == whole.classes
+    assert (whole + tally(logits, y, every(y))).ranks is None
+
+
+def test_sums_of_ranks_do_not_wrap_around() -> None:
+    logits, y = samples(2, nodes=50)
+    whole = tally(logits, y, every(y), ranked=True)
+    assert whole.ranks is not None
+    many = pooled([Tally(**{**vars(whole), "ranks": torch.full_like(whole.ranks, 2**31 - 1)})] * 3)
+    assert many is not None
+    assert many.ranks is not None
+    assert int(many.ranks.min()) == 3 * (2**31 - 1)
+
+
+@pytest.mark.parametrize(("classes", "most"), [(2, 2500), (7, 8000), (200, 530_000)])
+def test_what_travels_grows_with_classes_and_not_with_nodes(classes: int, most: int) -> None:
+    logits, y = samples(classes, nodes=1000)
+    counts = tally(logits, y, every(y), ranked=True)
+    fields = {name: (tuple(value.shape), value.dtype) for name, value in vars(counts).items()}
+    assert fields == count_forms("graph", classes)
+    assert sum(value.numel() * value.element_size() for value in vars(counts).values()) < most
+    twice = tally(logits.repeat(2, 1), y.repeat(2), every(y).repeat(2), ranked=True)
+    assert all(value.shape == getattr(counts, name).shape for name, value in vars(twice).items())
+    unranked = {name for name, value in vars(tally(logits, y, every(y))).items() if value is not None}
+    assert unranked == set(count_forms(LOCAL, classes))
+
+
+def test_every_metric_of_the_settings_has_a_name_and_a_value() -> None:
+    allowed = EvaluationConfig.model_json_schema()["properties"]["metric"]["enum"]
+    assert list(METRICS) == allowed
+    logits, y = samples(3)
+    counts = tally(logits, y, every(y), ranked=True)
+    assert all(0 < (counts.value(metric) or 0) < 1 for metric in METRICS)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fedtag.common.errors import WireError
-from fedtag.common.numerics.scores import CALIBRATION_BINS
+from fedtag.common.numerics.ranking import RANK_BINS
+from fedtag.common.numerics.scores import CALIBRATION_BINS, LOCAL
 from fedtag.common.secure.fixed_point import FixedPoint
 from fedtag.common.secure.upload import SIZES, Layout
 
@@ -36,6 +37,9 @@ def counts(generator: np.random.Generator, most: int) -> dict[str, torch.Tensor]
             told[f"{place}/confusion"] = torch.from_numpy(generator.integers(0, most, (CLASSES, CLASSES)))
             for field in ("bin_nodes", "bin_correct"):
                 told[f"{place}/{field}"] = torch.from_numpy(generator.integers(0, most, CALIBRATION_BINS))
+            if path != LOCAL:
+                ranks = generator.integers(0, most, (2, CLASSES, RANK_BINS))
+                told[f"{place}/ranks"] = torch.from_numpy(ranks).int()
             told[f"{place}/bin_confidence"] = torch.from_numpy(
                 generator.random(CALIBRATION_BINS) * most
             ).float()
@@ -83,7 +87,7 @@ def test_one_client_comes_out_as_it_went_in(parts: Parts, data: st.DataObject) -
     expected = 0.5 if sizes and sizes["train_nodes"] else None
     assert opened.loss == (None if expected is None else pytest.approx(expected))
     assert all(not bool(value.any()) for value in opened.scores.values())
-    assert len(opened.scores) == 8 * len(layout.scores)
+    assert len(opened.scores) == sum(8 if path == LOCAL else 10 for path in layout.scores)
 
 
 @given(PARTS)
@@ -91,6 +95,7 @@ def test_sizes_add_up(parts: Parts) -> None:
     layout = Layout(*parts)
     update = sum(math.prod(shape) for shape in layout.update.values())
     counted = len(layout.scores) * 2 * (layout.classes**2 + 3 * CALIBRATION_BINS)
+    counted += sum(path != LOCAL for path in layout.scores) * 2 * (2 * layout.classes * RANK_BINS)
     assert layout.update_size == update
     assert layout.statistics_size == counted + 6 * layout.statistics
     use = len(layout.used) + sum(name in layout.update for name in layout.used)
@@ -123,7 +128,7 @@ def test_sums_of_counts_are_exact(clients: int, seed: int, fixed: FixedPoint) ->
             bound = clients * 2.0 ** (20 - fixed.scale_bits - 1) + 1e-7 * float(exact.max())
             assert float((opened.scores[name].double() - exact).abs().max()) <= bound
         else:
-            assert opened.scores[name].dtype == torch.int64
+            assert opened.scores[name].dtype == told[0][name].dtype
             assert torch.equal(opened.scores[name].double(), exact)
 
 

@@ -14,20 +14,19 @@ import numpy as np
 import pytest
 from flwr.proto.task_pb2 import Task
 
-from fedtag.deploy.executor.child import CAUGHT, Child, Tell, fork
+from fedtag.deploy.executor.child import CAUGHT, Child, fork
 
 
-def done(child: Child) -> tuple[int, bytes]:
-    """The exit code of a child and what it told."""
+def done(child: Child) -> int:
+    """The exit code of a child."""
     _, status = os.waitpid(child.pid, 0)
-    return os.waitstatus_to_exitcode(status), child.told()
+    return os.waitstatus_to_exitcode(status)
 
 
-def looking(place: Path) -> Callable[[Tell], None]:
+def looking(place: Path) -> Callable[[], None]:
     """Work that writes down what its process has."""
 
-    def work(tell: Tell) -> None:
-        tell(b"taken")
+    def work() -> None:
         descriptors = [int(path.name) for path in Path("/proc/self/fd").iterdir()]
         found = {
             "open": [
@@ -55,7 +54,7 @@ def test_a_child_has_neither_descriptors_nor_random_state_nor_signals_of_its_par
             ends = [done(fork(Task(), "token", looking(place))) for place in places]
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    assert ends == [(0, b"taken")] * 2
+    assert ends == [0, 0]
     first, second = (json.loads(place.read_text()) for place in places)
     for one in (first, second):
         # The listing itself has one open while it looks.
@@ -67,23 +66,7 @@ def test_a_child_has_neither_descriptors_nor_random_state_nor_signals_of_its_par
 
 @pytest.mark.parametrize(("end", "code"), [(ValueError("x"), 1), (SystemExit(3), 3), (SystemExit(), 0)])
 def test_how_a_child_ends_is_told_by_its_code(end: BaseException, code: int) -> None:
-    def work(tell: Tell) -> None:
+    def work() -> None:
         raise end
 
-    assert done(fork(Task(), "token", work)) == (code, b"")
-
-
-def test_a_child_whose_parent_hears_no_more_goes_on(tmp_path: Path) -> None:
-    def work(tell: Tell) -> None:
-        # The parent closes its end at once.
-        while not (tmp_path / "closed").exists():
-            pass
-        tell(b"x" * 100)
-        (tmp_path / "done").touch()
-
-    child = fork(Task(), "token", work)
-    os.close(child.pipe)
-    (tmp_path / "closed").touch()
-    _, status = os.waitpid(child.pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    assert (tmp_path / "done").exists()
+    assert done(fork(Task(), "token", work)) == code

@@ -63,6 +63,8 @@ def test_the_command_writes_the_settings_that_were_given(tmp_path: Path) -> None
         "clients": 3,
         "rounds": 7,
         "out": "run",
+        # Institutions have their own.
+        "data.source": "",
         "train.epochs": 2,
         "train.prox-mu": 1.0,
     }

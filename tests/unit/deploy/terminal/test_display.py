@@ -40,7 +40,7 @@ def test_bars_of_finished_runs_stay_and_those_of_finished_work_go(terminal: io.S
     assert [line for line in lines if "a line" in line]
     last = [line for line in lines[-3:] if "rounds" in line]
     assert len(last) == 2
-    assert all("4/4" in line and "validation 50.0%" in line for line in last)
+    assert all("4/4" in line and "validation accuracy 50.0%" in line for line in last)
     assert not [line for line in lines[-3:] if "encoding" in line]
 
 

@@ -11,10 +11,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fedtag.common.errors import ConfigError, DataError, DeploymentError, QuorumError
+from fedtag.common.errors import ConfigError, DataError, DeploymentError, QuorumError, RunError
 from fedtag.deploy.cli import Commands
 from fedtag.deploy.commands.options import Debug
 from fedtag.deploy.terminal.endings import departing_readers
+from fedtag.deploy.terminal.help import PlainCommand
 from fedtag.deploy.terminal.interruption import TerminatedError, terminable
 
 ERRORS: dict[str, tuple[BaseException, int, str]] = {
@@ -23,6 +24,11 @@ ERRORS: dict[str, tuple[BaseException, int, str]] = {
     "quorum": (QuorumError("[red] too few :smile: answered"), 1, "[red] too few :smile: answered\n"),
     "interrupt": (KeyboardInterrupt(), 130, ""),
     "terminated": (TerminatedError(), 143, ""),
+    "argument": (
+        RunError("a=1, debug=2 and debug==3: choose another debug=, 'debug=4'; or debug=x.y"),
+        1,
+        "a=1, --debug 2 and debug==3: choose another --debug, 'debug=4'; or --debug x.y\n",
+    ),
     "disk": (OSError(28, "No space left on device", "/x"), 1, "/x: No space left on device; check"),
     "bug": (ZeroDivisionError("division\nby zero"), 1, "unexpected ZeroDivisionError: division by zero; run"),
 }
@@ -31,7 +37,7 @@ ERRORS: dict[str, tuple[BaseException, int, str]] = {
 def application(error: BaseException) -> typer.Typer:
     app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
 
-    @app.command()
+    @app.command(cls=PlainCommand)
     def fail(debug: Debug = False) -> None:
         raise error
 

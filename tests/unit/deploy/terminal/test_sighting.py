@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from fedtag.common.errors import RunError
-from fedtag.deploy.terminal.sighting import SILENT_SECONDS, lives, look, newest_run
+from fedtag.deploy.terminal.sighting import SILENT_SECONDS, look, newest_run
+from fedtag.runs.process import lives
 from fedtag.server.tracking.rows import RoundRow
 from fedtag.server.tracking.run_directory import RunDirectory
 from fedtag.server.tracking.status import RunStatus, moment, write_status
@@ -86,9 +87,12 @@ def test_of_another_host_the_age_tells(age: float, lost: bool, tmp_path: Path) -
 def test_ended_runs(tmp_path: Path) -> None:
     seen = look(run(tmp_path / "finished", status("finished")))
     assert (seen.going, seen.trouble) == (False, None)
-    told = "round 2 stopped: 1 of 2. Complete rounds are safe: continue with --resume x"
+    told = "round 2 stopped: 1 of 2. Complete rounds are safe: resume x"
     seen = look(run(tmp_path / "stopped", status("stopped", reason=told)))
-    assert (seen.going, seen.trouble) == (False, told)
+    assert (seen.going, str(seen.trouble).startswith(f"{told}; go on with the same `flwr run`")) == (
+        False,
+        True,
+    )
     seen = look(run(tmp_path / "interrupted", status("stopped", reason="it was interrupted"), placed=True))
     assert str(seen.trouble).startswith("it was interrupted; go on with `fedtag simulate --resume /")
 
@@ -107,15 +111,15 @@ def test_the_newest_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("FEDTAG_HOME", str(tmp_path / "home"))
     with pytest.raises(RunError, match=r"there is no run in /.*/runs or /.*/home/runs: it has not begun"):
         newest_run(None)
-    places = [Path("runs/demo/dance"), Path("runs/one"), tmp_path / "home/runs/two"]
+    places = [Path("runs/demo/runs/one/data/seed-0"), Path("runs/one"), tmp_path / "home/runs/two"]
     for age, place in zip((10, 30, 20), places, strict=True):
         run(place, status())
         for file in place.iterdir():
             os.utime(file, (NOW.timestamp() - age,) * 2)
-    assert newest_run(None) == Path("runs/demo/dance")
+    assert newest_run(None) == Path("runs/demo/runs/one/data/seed-0")
     os.utime(tmp_path / "home/runs/two/status.json")
     assert newest_run(None) == tmp_path / "home/runs/two"
-    assert newest_run(Path("runs")) == Path("runs/demo/dance")
+    assert newest_run(Path("runs")) == Path("runs/demo/runs/one/data/seed-0")
     assert newest_run(Path("runs/one")) == Path("runs/one")
     with pytest.raises(RunError, match=r"there is no run in /.*absent: it has not begun"):
         newest_run(Path("absent"))

@@ -63,7 +63,7 @@ def test_view_of_a_run() -> None:
         "dance, 2 of 20 rounds complete, round 3, train: 2 of 3 answered in 30 s, at most 9 min 30 s more"
     )
     assert cells(text, "bytes")[1:] == ["1.50", "MB", "up,", "2.00", "kB", "down"]
-    assert cells(text, "validation")[1:] == ["81.2%"]
+    assert cells(text, "validation accuracy")[2:] == ["81.2%"]
     assert " ".join(cells(text, "end")[1:]) == "in 4 min 00 s, about 2026-05-01T12:04:30 UTC"
     assert " ".join(cells(text, "north")) == "north 11 answered train 10 s ago 0 –"
     assert " ".join(cells(text, "south")) == "south 12 failed train 2 min 10 s ago 3 20 s ago: error 5: gone"

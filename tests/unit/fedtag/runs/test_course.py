@@ -56,7 +56,8 @@ def test_an_engine_gets_a_prepared_run(
     assert out == tmp_path / "runs" / "fedavg-site-1"
     (run,) = engine.runs
     assert (run.directory.path, len(run.sites), run.config.resume) == (out, 2, False)
-    assert caplog.messages == [f"fedavg over 2 clients, results go to {out}"]
+    said = f"fedavg over 2 clients, results go to {out}"
+    assert caplog.messages == ["site: 60 nodes, 97 edges; 36 training, 12 validation and 12 test nodes", said]
     # Nothing was carried out, so that there is something to go on with.
     assert resume(out, engine) == out
     assert engine.runs[1].config.resume
@@ -82,12 +83,22 @@ class Failing(ClientMethod[None]):
 FAILING = Failing()
 
 
-def test_who_wrote_a_failing_method_finds_the_traceback(
-    config: RunConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def failing(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
     spec = replace(METHODS.get("fedavg"), name="failing", client=f"{__name__}:FAILING")
     monkeypatch.setitem(METHODS._added, "failing", spec)
-    failing = RunConfig.from_flat({**config.to_flat(), "method": "failing", "exchange.retries": 0})
+    return RunConfig.from_flat({**config.to_flat(), "method": "failing", "exchange.retries": 0})
+
+
+def test_a_log_without_room_hides_no_error(failing: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedtag.runs.simulation.SITES_LOG", "/dev/full")
+    with pytest.raises(QuorumError, match=r"Sites said: .*list index out of range"):
+        start(failing)
+
+
+def test_who_wrote_a_failing_method_finds_the_traceback(
+    failing: RunConfig, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "fedtag")
     with pytest.raises(QuorumError):
         start(failing)

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from fedtag.runs.progress import LogProgress
+from fedtag.runs.progress import LogProgress, Pace
 from fedtag.server.tracking.rows import RoundRow
 
 
@@ -28,5 +28,21 @@ def test_every_run_has_its_first_scores_in_the_log(caplog: pytest.LogCaptureFixt
         progress.rounds.begin(9, 0)
         for number in (1, 2):
             progress.rounds.scored(RoundRow(number, 1.0, 0.5, 0.5, 0.5, 1.0, {}, 1, 1, 2, 0))
-    shown = "round 1 of 9: loss 1.0000, validation 50.0%, test 50.0%"
+    shown = "round 1 of 9: loss 1.0000, validation accuracy 50.0%, test 50.0%"
     assert caplog.messages == ["9 rounds", shown] * 2
+
+
+def test_pace_counts_from_the_first_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed = 50.0
+    monkeypatch.setattr("fedtag.runs.progress.time.monotonic", lambda: passed)
+    pace, said = Pace(), []
+    for what, seconds, done in (
+        ("a", 0.0, 20),
+        ("a", 4.0, 60),
+        ("b", 0.0, 1),
+        ("a", 6.0, 120),
+        ("a", 1.0, 20),
+    ):
+        passed += seconds
+        said.append(pace.said(what, done, 120))
+    assert said == ["", "10 a second, 6 s left", "", "10 a second", ""]

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
+from fedtag.client.train.scoring import score_tensors
 from fedtag.common.errors import RunError, WireError
 from fedtag.common.methods.base import BASE_RECORDS
 from fedtag.common.methods.records import Record, by_name
-from fedtag.common.numerics.scores import tally
+from fedtag.common.numerics.scores import LOCAL, tally
 from fedtag.common.secure.upload import Opened
 from fedtag.common.wire.records import Content, Instruction, Letter, Reply, prefixed
 from fedtag.server.exchange.screening import (
@@ -39,8 +40,9 @@ def scores(path: str = "graph", val: int = 2, test: int = 3) -> dict[str, torch.
     tensors = {}
     for subset, count in (("val", val), ("test", test)):
         logits = torch.randn(count, 2, generator=torch.Generator().manual_seed(count))
-        counts = tally(logits, torch.arange(count) % 2, torch.ones(count, dtype=torch.bool))
-        tensors |= {f"{path}/{subset}/{field}": value for field, value in vars(counts).items()}
+        every = torch.ones(count, dtype=torch.bool)
+        counts = tally(logits, torch.arange(count) % 2, every, ranked=path != LOCAL)
+        tensors |= score_tensors(path, {subset: counts})
     return prefixed("scores", tensors)
 
 
@@ -147,6 +149,17 @@ SCORE_FAULTS: dict[str, tuple[str, Callable[[torch.Tensor], Any], str]] = {
     "NaN": ("scores/graph/test/bin_confidence", lambda v: v * torch.nan, "not finite"),
     "confidence": ("scores/graph/test/bin_confidence", lambda v: v + 2, "confidences above 1"),
     "correct": ("scores/graph/test/bin_correct", lambda v: v + 1, "correct predictions"),
+    "no ranks": ("scores/graph/test/ranks", lambda v: None, "missing"),
+    "ranks of bins": ("scores/graph/test/ranks", lambda v: v.repeat(1, 1, 2), "has shape"),
+    "ranks of classes": ("scores/graph/test/ranks", lambda v: v.repeat(1, 3, 1), "has shape"),
+    "float ranks": ("scores/graph/test/ranks", lambda v: v * torch.nan, "type torch.float32"),
+    "negative ranks": ("scores/graph/test/ranks", lambda v: v - 1, "negative counts"),
+    "ranks beyond": ("scores/graph/test/ranks", lambda v: v + 9, "count more nodes"),
+    "ranks that wrap": ("scores/graph/test/ranks", lambda v: v + (2**31 - 10), "count more nodes"),
+    "ranks of nobody": ("scores/graph/test/ranks", torch.zeros_like, "rank other nodes"),
+    "ranks of the other class": ("scores/graph/test/ranks", lambda v: v.flip(1), "rank other nodes"),
+    "ranks of others": ("scores/graph/test/ranks", lambda v: v.flip(0), "rank other nodes"),
+    "local ranks": ("scores/local/test/ranks", lambda v: torch.ones(1), "of val and of test"),
     "correct elsewhere": ("scores/graph/test/bin_correct", lambda v: v.roll(1), "correct predictions"),
 }
 
@@ -274,6 +287,7 @@ def test_a_sum_that_nobody_can_have_sent_is_refused(changes: dict[str, Any], mes
         ("bin_nodes", "negative|other nodes"),
         ("bin_correct", "negative|other correct"),
         ("bin_confidence", "negative|confidences above 1"),
+        ("ranks", "negative"),
     ],
 )
 @pytest.mark.parametrize("value", [-1, 9])

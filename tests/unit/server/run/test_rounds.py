@@ -375,7 +375,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, federate: Federate
     whole.run()
 
     stopped = ScriptedGrid(federate(config, "b"), failing_from(4))
-    with pytest.raises(QuorumError, match=r"round 4 stopped.*--resume"):
+    with pytest.raises(QuorumError, match=r"round 4 stopped.*resume"):
         Rounds(stopped, config, RunDirectory(tmp_path / "b-run"), Notes()).run()
     assert not (tmp_path / "b-run" / "summary.json").exists()
 

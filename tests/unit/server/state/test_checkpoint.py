@@ -112,7 +112,7 @@ def test_a_checkpoint_of_another_release_is_refused(
     with monkeypatch.context() as patch:
         patch.setattr("fedtag.server.state.checkpoint.SCHEMA", "1")
         save(folder, 1)
-    with pytest.raises(RunError, match="has schema 1, this fedtag reads 4; resume with the same version"):
+    with pytest.raises(RunError, match="has schema 1, this fedtag reads 6; resume with the same version"):
         folder.load_latest()
 
 

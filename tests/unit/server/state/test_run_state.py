@@ -96,6 +96,9 @@ def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
         best_score=0.25,
         best=model(2.5),
         best_reliability={"val": [], "test": [{"nodes": 3, "confidence": 0.1, "accuracy": 1 / 3}]},
+        best_classes=[
+            {"nodes": 3, "precision": None, "recall": 0.0, "f1": 0.0, "auroc": 0.5, "auprc": 1 / 3}
+        ],
         tokens={"encoder": 3},
         letters={"a": (Letter("b", "a", "note", b"\x00sealed"), Letter("c", "a", "note", b"more"))},
     )

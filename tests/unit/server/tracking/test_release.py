@@ -137,5 +137,5 @@ def test_folders_without_a_model(tmp_path: Path) -> None:
         RunDirectory.open_release(tmp_path / "other")
     run = RunDirectory(tmp_path / "begun")
     run.write_config({"method": "fedavg"})
-    with pytest.raises(RunError, match="has not released a model yet, continue it with --resume"):
+    with pytest.raises(RunError, match="has not released a model yet: resume it"):
         read_release(RunDirectory.open_release(run.path))

@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedtag.common.errors import RunError
+from fedtag.server.tracking.row_objects import object_to_row, row_to_object
 from fedtag.server.tracking.rows import (
     ClientRow,
     Disclosure,
     RoundRow,
     Summary,
     best_round,
-    object_to_row,
-    row_to_object,
 )
 
 ROUND_KEYS = [
@@ -42,6 +41,12 @@ ROUND_KEYS = [
     "selection",
     "val_spread",
     "test_spread",
+    "val_balanced_accuracy",
+    "test_balanced_accuracy",
+    "val_auroc",
+    "test_auroc",
+    "val_auprc",
+    "test_auprc",
 ]
 CLIENT_KEYS = [
     "round",
@@ -63,6 +68,9 @@ CLIENT_KEYS = [
     "statistics",
     "condensation",
     "parameters",
+    "test_balanced_accuracy",
+    "test_auroc",
+    "test_auprc",
 ]
 DISCLOSURE_KEYS = ["round", "from", "to", "kind", "bytes", "reveals", "protected", "count"]
 SUMMARY_KEYS = [
@@ -96,6 +104,16 @@ SUMMARY_KEYS = [
     "parameters",
     "val_spread",
     "test_spread",
+    "metric",
+    "val_macro_f1",
+    "val_balanced_accuracy",
+    "test_balanced_accuracy",
+    "val_auroc",
+    "test_auroc",
+    "val_auprc",
+    "test_auprc",
+    "test_classes",
+    "split",
 ]
 
 
@@ -133,7 +151,7 @@ def client_row(**changes: object) -> ClientRow:
 def summary(**changes: object) -> Summary:
     values: dict[str, object] = dict.fromkeys(SUMMARY_KEYS)
     values |= {"method": "fedavg", "data": "cora", "clients": 2, "rounds": 3, "seed": 0, "bytes_up": 1}
-    values |= {"bytes_down": 2, "seconds": 3.0, "versions": {"torch": "2"}}
+    values |= {"bytes_down": 2, "seconds": 3.0, "versions": {"torch": "2"}, "metric": "accuracy"}
     return Summary(**{**values, **changes})  # type: ignore[arg-type]
 
 
@@ -177,6 +195,13 @@ def test_nan_is_refused_where_a_value_is_due(changes: dict[str, object]) -> None
 def test_percentages_are_refused(value: float) -> None:
     with pytest.raises(RunError, match=r"test_accuracy of round 4 is .* must be a fraction in \[0, 1\]"):
         round_row(4, test_accuracy=value)
+
+
+def test_an_unknown_metric_is_refused() -> None:
+    with pytest.raises(
+        RunError, match="metric of the summary is 'luck'; it must be one of accuracy, macro-f1"
+    ):
+        summary(metric="luck")
 
 
 def test_unknown_protection_is_refused() -> None:

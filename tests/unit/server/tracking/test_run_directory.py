@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def summary() -> Summary:
 def run(tmp_path: Path) -> RunDirectory:
     run = RunDirectory(tmp_path / "deep" / "run")
     run.write_config({"run": {"method": "fedavg"}})
-    for number in range(4):
+    for number in (1, 2, 3):
         run.append_round(round_row(number))
         run.append_clients([client_row(number, "a"), client_row(number, 'b"\n\u2028<é')])
         run.append_disclosures([disclosure(number)])
@@ -53,9 +54,9 @@ def run(tmp_path: Path) -> RunDirectory:
 def test_rows_are_read_back(run: RunDirectory) -> None:
     run.write_summary(summary())
     opened = RunDirectory.open(run.path)
-    assert opened.read_rounds() == [round_row(number) for number in range(4)]
-    assert opened.read_clients()[:2] == [client_row(0, "a"), client_row(0, 'b"\n\u2028<é')]
-    assert opened.read_disclosures() == [disclosure(number) for number in range(4)]
+    assert opened.read_rounds() == [round_row(number) for number in (1, 2, 3)]
+    assert opened.read_clients()[:2] == [client_row(1, "a"), client_row(1, 'b"\n\u2028<é')]
+    assert opened.read_disclosures() == [disclosure(number) for number in (1, 2, 3)]
     assert opened.read_summary() == summary()
     assert opened.finished
 
@@ -95,12 +96,12 @@ def test_unfinished_last_line_is_left_out_and_repaired_on_resume(run: RunDirecto
         with (run.path / name).open("ab") as file:
             file.write('{"round": 4, "client": "é'.encode()[:-1])
     before = (run.path / METRICS).read_bytes()
-    assert len(RunDirectory.open(run.path).read_rounds()) == 4
+    assert len(RunDirectory.open(run.path).read_rounds()) == 3
     assert (run.path / METRICS).read_bytes() == before
     resumed = RunDirectory(run.path, resume=True)
     resumed.append_round(round_row(4))
-    assert [row.round for row in resumed.read_rounds()] == [0, 1, 2, 3, 4]
-    assert len(resumed.read_clients()) == 8
+    assert [row.round for row in resumed.read_rounds()] == [1, 2, 3, 4]
+    assert len(resumed.read_clients()) == 6
 
 
 def test_damage_in_the_middle_is_named(run: RunDirectory) -> None:
@@ -114,14 +115,55 @@ def test_damage_in_the_middle_is_named(run: RunDirectory) -> None:
         run.read_rounds()
 
 
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "missing": Path.unlink,
+    "empty": lambda path: path.write_bytes(b""),
+    "cut": cut,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", ["config.toml", METRICS, CLIENTS, DISCLOSURES, SUMMARY])
+def test_a_damaged_finished_run_is_refused_by_the_name_of_the_file(
+    run: RunDirectory, name: str, damage: str
+) -> None:
+    run.write_summary(summary())
+    run.check()
+    DAMAGES[damage](run.path / name)
+    if (name, damage) == (SUMMARY, "missing"):
+        # What the run writes last is what says that it has finished.
+        assert not run.finished
+        run.check()
+        return
+    with pytest.raises(RunError, match=rf"{name}.*(restore the file)"):
+        run.check()
+
+
+def test_a_finished_run_has_a_row_for_each_round(run: RunDirectory) -> None:
+    run.write_summary(summary())
+    lines = (run.path / METRICS).read_bytes().splitlines(keepends=True)
+    (run.path / METRICS).write_bytes(b"".join(lines[:2]))
+    with pytest.raises(RunError, match=r"metrics\.jsonl does not hold rounds 1 to 3, one row each; restore"):
+        run.read_rounds()
+    record = json.loads((run.path / SUMMARY).read_text(encoding="utf-8"))
+    del record["rounds"]
+    (run.path / SUMMARY).write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(RunError, match=r"summary\.json: an object is no Summary.*restore"):
+        run.read_summary()
+
+
 def test_resume_forgets_later_results_but_no_disclosure(run: RunDirectory) -> None:
     expected = {n: (run.path / n).read_bytes().split(b"\n") for n in (METRICS, CLIENTS, DISCLOSURES)}
     run.write_summary(summary())
     resumed = RunDirectory(run.path, resume=True)
     resumed.truncate_after(1)
     assert not resumed.finished
-    assert {row.round for row in resumed.read_rounds()} == {0, 1}
-    for name, count in ((METRICS, 2), (CLIENTS, 4), (DISCLOSURES, len(expected[DISCLOSURES]) - 1)):
+    assert {row.round for row in resumed.read_rounds()} == {1}
+    for name, count in ((METRICS, 1), (CLIENTS, 2), (DISCLOSURES, len(expected[DISCLOSURES]) - 1)):
         assert (run.path / name).read_bytes().split(b"\n") == [*expected[name][:count], b""]
 
 
@@ -150,12 +192,10 @@ def test_a_failed_rename_leaves_the_old_file(
 
 
 def test_what_may_not_be_overwritten(run: RunDirectory, tmp_path: Path) -> None:
-    with pytest.raises(
-        RunError, match=r"holds an unfinished run; choose another --out, or continue it with --resume"
-    ):
+    with pytest.raises(RunError, match=r"holds an unfinished run; choose another out=, or resume it"):
         RunDirectory(run.path)
     run.write_summary(summary())
-    with pytest.raises(RunError, match="holds a finished run; choose another --out"):
+    with pytest.raises(RunError, match="holds a finished run; choose another out="):
         RunDirectory(run.path)
     other = tmp_path / "thesis"
     other.mkdir()

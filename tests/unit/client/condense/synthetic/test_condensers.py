@@ -158,5 +158,7 @@ def test_patience_ends_a_condensation(graph_of: Graphs, quick: CondenserConfig) 
 
 
 def test_an_unknown_condenser_is_refused(graph_of: Graphs, quick: CondenserConfig) -> None:
-    with pytest.raises(ConfigError, match=r"'gcondd': no condenser is called so; use one of coarsening, "):
+    with pytest.raises(
+        ConfigError, match=r"'gcondd': no condenser is called so \(did you mean gcond\?\); use"
+    ):
         condense("gcondd", graph_of(), 6, quick, generator())

@@ -1,1 +1,0 @@
-"""A method, a part, a condenser and a backbone for fedtag from outside of it."""
