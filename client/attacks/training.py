@@ -12,6 +12,7 @@ from torch.nn import functional
 from fedtag.client.attacks.signals import Posteriors
 from fedtag.client.condense.synthetic.sampling import ClassSampler, whole_batch
 from fedtag.common.graph import Graph
+from fedtag.common.numerics.optimisers import Adam
 from fedtag.common.randomness import derive_seed, torch_generator
 from fedtag.common.synthetic.fitting import fitted
 from fedtag.common.synthetic.gradients import Batch, Weights, initial_weights, logits
@@ -109,7 +110,7 @@ def _fitted(graph: Graph, recipe: Recipe, seed: int) -> Weights:
 def _flattened(weights: Weights, batch: Batch, recipe: Recipe) -> Weights:
     """The same with a penalty on posteriors."""
     moving = [weight.clone().requires_grad_() for weight in weights]
-    adam = torch.optim.Adam(moving, lr=recipe.rate, weight_decay=recipe.weight_decay, fused=True)
+    adam = Adam(moving, lr=recipe.rate, weight_decay=recipe.weight_decay, fused=True)
     for _ in range(recipe.steps):
         adam.zero_grad(set_to_none=True)
         passed = logits(tuple(moving), batch)

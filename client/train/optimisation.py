@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fedtag.common.errors import DivergenceError
+from fedtag.common.numerics.optimisers import SGD, Adam
 
 LARGEST_NORMALISER = 1e9
 
@@ -89,8 +90,8 @@ def optimiser(
 ) -> torch.optim.Optimizer:
     """A fresh optimiser: `adam` or `sgd`."""
     if kind == "adam":
-        return torch.optim.Adam(parameters, lr=rate, weight_decay=weight_decay, fused=True)
-    return torch.optim.SGD(parameters, lr=rate, momentum=momentum, weight_decay=weight_decay, fused=True)
+        return Adam(parameters, lr=rate, weight_decay=weight_decay, fused=True)
+    return SGD(parameters, lr=rate, momentum=momentum, weight_decay=weight_decay, fused=True)
 
 
 def optimise(
@@ -145,7 +146,7 @@ def optimise(
 
 
 def _normaliser(stepper: torch.optim.Optimizer, rates: list[float], prox_mu: float) -> float:
-    if not isinstance(stepper, torch.optim.SGD):
+    if not isinstance(stepper, SGD):
         return float(len(rates))
     steps = effective_steps(rates, stepper.param_groups[0]["momentum"], prox_mu)
     # Where the proximal term overshoots, no number of steps describes the walk, and the client is left out.

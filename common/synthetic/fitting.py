@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from fedtag.common.errors import DivergenceError
+from fedtag.common.numerics.optimisers import Adam
 from fedtag.common.synthetic.gradients import Batch, Weights, mean_gradients
 
 
@@ -23,7 +24,7 @@ def fitted(weights: Weights, batch: Batch, steps: int, rate: float, weight_decay
         DivergenceError: the weights are not finite.
     """
     moving = [weight.clone().requires_grad_() for weight in weights]
-    adam = torch.optim.Adam(moving, lr=rate, weight_decay=weight_decay, fused=True)
+    adam = Adam(moving, lr=rate, weight_decay=weight_decay, fused=True)
     for _ in range(steps):
         for weight, gradient in zip(moving, mean_gradients(tuple(moving), batch), strict=True):
             weight.grad = gradient

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from fedtag.common.errors import DivergenceError
+from fedtag.common.numerics.optimisers import Adam
 from fedtag.common.synthetic.adjacency import LinkNetwork, listed, normalised_links, thresholded
 from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.synthetic.gradients import Batch, Weights, class_gradients
@@ -60,9 +61,9 @@ class Learner:
         self.links = links
         self.pace = pace
         self.matched = 0
-        self._feature_steps = torch.optim.Adam([self.x], lr=pace.feature_rate, fused=True)
+        self._feature_steps = Adam([self.x], lr=pace.feature_rate, fused=True)
         if links is not None:
-            self._link_steps = torch.optim.Adam(links.parameters(), lr=pace.link_rate, fused=True)
+            self._link_steps = Adam(links.parameters(), lr=pace.link_rate, fused=True)
 
     def match(
         self,
@@ -139,7 +140,7 @@ class Learner:
             if kept:
                 stepper.state[parameter] = kept
 
-    def _parameters(self) -> dict[str, tuple[Tensor, torch.optim.Adam]]:
+    def _parameters(self) -> dict[str, tuple[Tensor, Adam]]:
         """What is learned, with its optimiser."""
         links = {} if self.links is None else dict(self.links.named_parameters())
         own = {f"links.{name}": (value, self._link_steps) for name, value in links.items()}

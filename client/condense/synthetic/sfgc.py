@@ -11,6 +11,7 @@ from fedtag.client.condense.synthetic.sampling import whole_batch
 from fedtag.client.condense.synthetic.validation import Validation
 from fedtag.common.errors import DivergenceError
 from fedtag.common.graph import Graph
+from fedtag.common.numerics.optimisers import Adam
 from fedtag.common.settings.sections import CondenserConfig
 from fedtag.common.synthetic.condensed import Condensed
 from fedtag.common.synthetic.gradients import Batch, Weights, initial_weights, mean_gradients
@@ -33,7 +34,7 @@ def condensed(
     y = condensed_labels(labelled, size)
     mean, deviation = moments(graph.x)
     x = gaussian_features(mean, deviation, y.numel(), generator).requires_grad_()
-    stepper = torch.optim.Adam([x], lr=settings.feature_rate * float(deviation.mean()), fused=True)
+    stepper = Adam([x], lr=settings.feature_rate * float(deviation.mean()), fused=True)
     validation = Validation(graph, settings, generator)
     validation.consider(Condensed.without_links(x.detach().clone(), y, copies=False))
     total = settings.outer_loops * settings.inner_loops

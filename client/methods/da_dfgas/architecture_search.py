@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedtag.common.errors import DivergenceError
+from fedtag.common.numerics.optimisers import Adam
 
 BETAS = (0.5, 0.999)
 WEIGHT_DECAY = 1e-3
@@ -60,9 +61,7 @@ class ArchitectureSteps:
         self.weights = weights
         self.architecture = architecture
         self.loss = loss
-        self.stepper = torch.optim.Adam(
-            architecture, lr=rate, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True
-        )
+        self.stepper = Adam(architecture, lr=rate, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True)
         self._turn(searching=False)
 
     def __call__(self) -> None:

@@ -27,6 +27,7 @@ from torch.nn import functional
 
 from fedtag.common.errors import DivergenceError
 from fedtag.common.graph import Adjacency
+from fedtag.common.numerics.optimisers import Adam
 
 Classify = Callable[[Float[Tensor, "nodes dim"]], Float[Tensor, "nodes classes"]]
 
@@ -98,7 +99,7 @@ def transformed(
         opinion = classify(x)[seen].softmax(1)
     encoder = Encoder(x.shape[1], generator, x.dtype)
     weights = list(encoder.parameters())
-    adam = torch.optim.Adam(weights, lr=rate, fused=True)
+    adam = Adam(weights, lr=rate, fused=True)
 
     def drawn() -> tuple[Tensor, Tensor, Tensor]:
         mean, raw = encoder(x / size, adjacency)

@@ -8,6 +8,7 @@ from torch.nn import functional
 from fedtag.common.errors import DivergenceError
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.numerics.optimisers import Adam
 from fedtag.common.randomness import torch_generator
 from fedtag.common.settings.run_settings import RunSettings
 from fedtag.common.synthetic.condensed import Condensed
@@ -38,7 +39,7 @@ def student(
     """
     model = initial_backbone(settings, condensed.x.shape[1], classes, seed).to(condensed.x.device)
     generator = torch_generator(seed, "student's dropout", device=condensed.x.device)
-    adam = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=weight_decay, fused=True)
+    adam = Adam(model.parameters(), lr=rate, weight_decay=weight_decay, fused=True)
     for _ in range(steps):
         adam.zero_grad()
         loss = functional.cross_entropy(model(condensed.x, condensed.adjacency, generator), condensed.y)

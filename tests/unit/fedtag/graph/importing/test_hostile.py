@@ -165,7 +165,9 @@ def test_what_others_set_in_this_process_changes_no_answer(tmp_path: Path) -> No
     try:
         with pytest.raises(DataError, match=r"n\.csv: line 1 is longer than 2 MB"):
             imported(tmp_path, "n.csv", b"x" * 5_000_000)
-        with pytest.raises(DataError, match=r"n\.csv: line 1 is longer than 2 MB, or a quote in it is never closed"):
+        with pytest.raises(
+            DataError, match=r"n\.csv: line 1 is longer than 2 MB, or a quote in it is never closed"
+        ):
             imported(tmp_path, "n.csv", b'"paper,abstract\n' + b"p,a text\n" * 500_000)
     finally:
         csv.field_size_limit(before)
