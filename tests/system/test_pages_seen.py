@@ -167,9 +167,11 @@ def test_series_are_switched_off_and_values_shown_as_a_table(
         assert chart.locator("canvas").screenshot() != before
         button.press("Enter")
         chart.locator("summary").press("Enter")
-        cells = chart.locator("details tbody tr").nth(4).locator("td").all_inner_texts()
+        line = chart.locator("details tbody tr").nth(4)
+        # The table is made once it is opened, a moment after the key.
+        line.wait_for()
         row = run.read_rounds()[4]
-        assert cells == [percent(row.test_accuracy), percent(row.val_accuracy)]
+        assert line.locator("td").all_inner_texts() == [percent(row.test_accuracy), percent(row.val_accuracy)]
         assert not shown.grave()
 
 
