@@ -11,12 +11,14 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 
 from fedtag.common.tensors import tensor_bytes
-from fedtag.common.wire.envelope import array_record, opened, sealed
+from fedtag.common.wire.envelope import opened, sealed, travelling
 from fedtag.common.wire.records import Instruction, Reply
 from fedtag.common.wire.serialisation import instruction_of, reply_of, serialised_text
 
 
-def encode(record: Instruction | Reply, written: dict[Hashable, ArrayRecord] | None = None) -> RecordDict:
+def encode(
+    record: Instruction | Reply, written: dict[Hashable, bytes | ArrayRecord] | None = None
+) -> RecordDict:
     """A record as the content of a Flower message.
 
     Args:
@@ -30,7 +32,7 @@ def encode(record: Instruction | Reply, written: dict[Hashable, ArrayRecord] | N
     written = {} if written is None else written
     key = tuple((name, id(value)) for name, value in record.content.tensors.items())
     if key not in written:
-        written[key] = array_record(tensor_bytes(record.content.tensors))
+        written[key] = travelling(tensor_bytes(record.content.tensors))
     return sealed(text, written[key])
 
 

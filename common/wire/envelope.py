@@ -1,7 +1,8 @@
 """Serialised records in Flower's messages.
 
-A message holds a header (JSON) and one array, the tensors in safetensors format, which Flower sends in
-pieces of 5 MB. Nothing here imports torch, so that a process which passes messages on starts at once.
+A message holds a header (JSON) and the tensors in safetensors format: small ones in the header's record, others as one
+array, which Flower sends in pieces of 5 MB. Nothing here imports torch, so that a process which passes messages on
+starts at once.
 """
 
 from __future__ import annotations
@@ -15,31 +16,39 @@ from fedtag.common.wire.protocol import PROTOCOL, checked_release, installed_rel
 from fedtag.common.wire.serialised import Serialised
 
 HEADER, TENSORS = "header", "tensors"
-ENTRIES = frozenset({"protocol", "release", "json", "addresses", "bodies"})
+ENTRIES = frozenset({"protocol", "release", "json", TENSORS, "addresses", "bodies"})
 STYPE = "safetensors"
+SMALL = 2**20
+"""Bytes of tensors that travel in the header's record. An array is three objects more, each of which Flower moves by a
+call of its own at the server and at the site: half of an exchange, where there is little else to do.
+"""
 
 
-def sealed(record: Serialised, arrays: ArrayRecord | None = None) -> RecordDict:
+def sealed(record: Serialised, tensors: bytes | ArrayRecord | None = None) -> RecordDict:
     """The content of a message.
 
     Args:
         record: what is sent.
-        arrays: its tensors, where another message shares them.
+        tensors: its tensors as they travel, where another message shares them.
     """
     header = ConfigRecord({"protocol": PROTOCOL, "release": installed_release(), "json": record.header})
     if record.addresses is not None:
         header["addresses"] = record.addresses
         header["bodies"] = list(record.bodies)
+    if tensors is None and record.tensors is not None:
+        tensors = travelling(record.tensors)
+    if isinstance(tensors, bytes):
+        header[TENSORS] = tensors
     records = RecordDict({HEADER: header})
-    if arrays is None and record.tensors is not None:
-        arrays = array_record(record.tensors)
-    if arrays is not None:
-        records[TENSORS] = arrays
+    if isinstance(tensors, ArrayRecord):
+        records[TENSORS] = tensors
     return records
 
 
-def array_record(tensors: bytes) -> ArrayRecord:
-    """Tensors in safetensors format as an array of Flower's."""
+def travelling(tensors: bytes) -> bytes | ArrayRecord:
+    """Tensors in safetensors format as they travel: where they are more than a few, as an array of Flower's."""
+    if len(tensors) <= SMALL:
+        return tensors
     return ArrayRecord({"blob": Array(dtype="uint8", shape=(len(tensors),), stype=STYPE, data=tensors)})
 
 
@@ -56,7 +65,7 @@ def opened(records: RecordDict) -> Serialised:
     if not isinstance(header, str):
         raise WireError("the header is not text")
     check_size(header, "the header")
-    return Serialised(header, _tensors(records), *_letters(record))
+    return Serialised(header, _tensors(records, record), *_letters(record))
 
 
 def release_of(records: RecordDict) -> str:
@@ -78,7 +87,12 @@ def _header(records: RecordDict) -> ConfigRecord:
     return record
 
 
-def _tensors(records: RecordDict) -> bytes | None:
+def _tensors(records: RecordDict, record: ConfigRecord) -> bytes | None:
+    if TENSORS in record:
+        tensors = record[TENSORS]
+        if TENSORS in records or not isinstance(tensors, bytes):
+            raise WireError("tensors must travel once, as bytes of the header or as an array")
+        return tensors
     if TENSORS not in records:
         return None
     arrays = records[TENSORS]

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from fedtag.common.errors import VersionError
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Goes up with each change of a message, or of what an exchange means, that another release would misunderstand."""
 PROTOCOL_KEY, RELEASE_KEY = "fedtag.protocol", "fedtag.release"
 """Where an app's run configuration names them; they are no settings, and decide no result."""

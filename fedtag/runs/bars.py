@@ -21,9 +21,15 @@ def bar(wanted: bool, unit: str, total: int | None = None) -> Iterator[Any]:
         # Without widgets, a notebook gets a bar of text.
         warnings.simplefilter("ignore")
         from tqdm.auto import tqdm
-    seen = sys.stderr.isatty() or "ipykernel" in sys.modules
+    seen = sys.stderr.isatty() or in_notebook()
     with tqdm(total=total, disable=not (wanted and seen), unit=unit, desc="fedtag") as drawn:
         yield drawn
+
+
+def in_notebook() -> bool:
+    """Whether this code runs in a notebook's kernel; a process that has loaded one's library may be anything."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 @contextmanager

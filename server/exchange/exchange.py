@@ -104,7 +104,7 @@ class Conversation:
         self.result = Exchanged()
         self.awaited: dict[int, Awaited] = {}
         self._jobs: dict[int, str] = {}
-        written: dict[Hashable, ArrayRecord] = {}
+        written: dict[Hashable, bytes | ArrayRecord] = {}
         self._contents = {node: encode(one, written) for node, one in instructions.items()}
 
     def held(self) -> Exchanged:

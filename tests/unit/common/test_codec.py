@@ -4,17 +4,20 @@ import contextlib
 import json
 import math
 import struct
+from collections.abc import Hashable
 from typing import Any
 
 import pytest
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from flwr.supercore.task_identity import TaskIdentity
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedtag.common.errors import WireError
 from fedtag.common.wire.codec import decode_instruction, decode_reply, encode, pack
+from fedtag.common.wire.envelope import SMALL
 from fedtag.common.wire.limits import (
     MAX_DEPTH,
     MAX_EMPTY_SIDE,
@@ -137,13 +140,17 @@ def reply(**values: Any) -> Reply:
 
 
 def valid_blob() -> bytes:
-    return bytes(encode(reply())["tensors"]["blob"].data)
+    return bytes(encode(reply())["header"]["tensors"])
+
+
+def array(blob: bytes, stype: str = "safetensors") -> ArrayRecord:
+    return ArrayRecord({"blob": Array(dtype="uint8", shape=(len(blob),), stype=stype, data=blob)})
 
 
 def tampered(
     header: dict[str, Any] | str | None = None,
     blob: bytes | None = None,
-    stype: str = "safetensors",
+    arrays: object = None,
     **more: Any,
 ) -> RecordDict:
     """A valid reply with parts replaced."""
@@ -155,8 +162,10 @@ def tampered(
     for name, value in more.items():
         record[name] = value
     if blob is not None:
-        array = Array(dtype="uint8", shape=(len(blob),), stype=stype, data=blob)
-        records["tensors"] = ArrayRecord({"blob": array})
+        record["tensors"] = blob
+    if arrays is not None:
+        del record["tensors"]
+        records["tensors"] = arrays
     return records
 
 
@@ -336,14 +345,31 @@ def test_what_the_product_supports_is_within_the_limits() -> None:
 
 
 def test_other_arrays_are_refused() -> None:
-    with pytest.raises(WireError, match="one safetensors array"):
-        decode_reply(tampered(blob=valid_blob(), stype="numpy.ndarray"), LIMIT)
-    more = ArrayRecord({**tampered()["tensors"], "second": tampered()["tensors"]["blob"]})
-    for wrong in (ArrayRecord(), ConfigRecord(), more):
-        records = tampered()
-        records["tensors"] = wrong
+    assert decode_reply(tampered(arrays=array(valid_blob())), LIMIT).content.tensors
+    more = ArrayRecord({**array(valid_blob()), "second": array(valid_blob())["blob"]})
+    for wrong in (array(valid_blob(), "numpy.ndarray"), ArrayRecord(), ConfigRecord(), more):
         with pytest.raises(WireError, match="one safetensors array"):
-            decode_reply(records, LIMIT)
+            decode_reply(tampered(arrays=wrong), LIMIT)
+
+
+def test_tensors_travel_once() -> None:
+    both = tampered()
+    both["tensors"] = array(valid_blob())
+    for wrong in (both, tampered(tensors="text"), tampered(tensors=[1])):
+        with pytest.raises(WireError, match="must travel once"):
+            decode_reply(wrong, LIMIT)
+
+
+@pytest.mark.parametrize(("size", "count"), [(SMALL - 1024, 2), (SMALL, 5)])
+def test_small_tensors_make_a_message_of_few_objects(size: int, count: int) -> None:
+    """Each object is a call at either side of a network; what is large goes in pieces, which Flower makes of arrays."""
+    sent = Content({"update/w": torch.zeros(size, dtype=torch.uint8)})
+    written: dict[Hashable, bytes | ArrayRecord] = {}
+    contents = [encode(Instruction("run", 1, 1, "train", sent), written) for _ in range(2)]
+    objects = [get_all_nested_objects(content) for content in contents]
+    assert len(objects[0]) == count
+    assert same(decode_instruction(contents[0]).content, sent)
+    assert len(written) == 1, "tensors that messages share are written once"
 
 
 def test_a_reply_over_the_limit_is_refused() -> None:
