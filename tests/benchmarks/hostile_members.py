@@ -6,7 +6,7 @@ import csv
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -135,10 +135,9 @@ def cases(source: str, seeds: Iterable[int]) -> list[Case]:
     ]
 
 
-def measured(source: str, seeds: Iterable[int], workers: int | None = None) -> list[dict[str, Any]]:
+def measured(todo: Sequence[Case]) -> list[dict[str, Any]]:
     """Rows of the table, one a run."""
-    todo = cases(source, seeds)
-    with ProcessPoolExecutor(workers or os.cpu_count()) as pool:
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
         return [
             {**asdict(case), "source": Path(case.source).stem, "test_accuracy": round(found, 4)}
             for case, found in zip(todo, pool.map(accuracy, todo), strict=True)
@@ -154,4 +153,4 @@ def write_rows(path: Path, rows: list[Mapping[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    write_rows(Path(sys.argv[2]), measured(sys.argv[1], map(int, sys.argv[3:])))
+    write_rows(Path(sys.argv[2]), measured(cases(sys.argv[1], map(int, sys.argv[3:]))))

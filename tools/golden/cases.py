@@ -41,6 +41,7 @@ MENDED: dict[str, Setting] = {
 }
 DANCE: dict[str, Setting] = {"dance.propagated": 1}
 FEDGC: dict[str, Setting] = {
+    "fedgc.learn-from": "both",
     "fedgc.self-training-rounds": 1,
     "fedgc.confidence": 0.4,
     "fedgc.hidden": 8,
@@ -146,6 +147,8 @@ FORMER_KEYS = {
     "dance-core.": "dance.",
     "da_dfgas.": "dadfgas.",
 }
+IMPLIED: dict[str, Setting] = {"fedgc.learn-from": "both"}
+"""What revisions did that lack the setting."""
 # Parts that had a switch among the shared settings.
 FORMER_PARTS = {"neighbour-generator": "train.neighbour-generator"}
 
@@ -163,6 +166,8 @@ def as_known(settings: Mapping[str, Setting], known: Collection[str]) -> dict[st
     for key, value in settings.items():
         if key == "parts" and key not in known:
             found |= {FORMER_PARTS.get(part, part): True for part in str(value).split(",")}
+            continue
+        if key not in known and IMPLIED.get(key) == value:
             continue
         former = next(
             (old + key.removeprefix(new) for new, old in FORMER_KEYS.items() if key.startswith(new)), key

@@ -48,3 +48,12 @@ def test_only_masked_runs_are_secure() -> None:
             secure = "privacy.secure-aggregation" in case.settings_of(variant)
             assert secure == (variant == MASKED)
     assert "aggregation.statistics" not in CASES["da_dfgas"].settings_of(CLEAR)
+
+
+def test_what_a_revision_did_without_a_setting_is_not_set_there() -> None:
+    both, pseudo = {"fedgc.learn-from": "both"}, {"fedgc.learn-from": "pseudo"}
+    assert as_known(both, {"fedgc.hidden"}) == {}
+    assert as_known(both, {"fedgc.learn-from"}) == both
+    assert as_known(pseudo, {"fedgc.hidden"}) == pseudo, (
+        "a revision that does something else refuses it by name"
+    )
