@@ -48,6 +48,7 @@ class Event(StrEnum):
 
     MESSAGE = "message"
     WARNING = "warning"
+    NAMED = "run named"
     RUN_STARTED = "run started"
     RUN_RESUMED = "run resumed"
     EXTENDED = "run extended"
@@ -97,6 +98,7 @@ def _matching(pattern: str | re.Pattern[str]) -> Callable[[object], str | None]:
 
 ALLOWED: Mapping[str, Callable[[object], object]] = {
     "run": _matching(r"[0-9a-f]{1,40}"),
+    "flower_run": _matching(r"\d{1,20}"),
     "round": _counted,
     "rounds": _counted,
     "phase": _matching(r"[a-z][a-z0-9_ -]{0,31}"),

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fedtag.common.config import RunConfig
 from fedtag.common.config.ingredients import packages
+from fedtag.common.config.places import parts
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.wording.scoring import METRICS, column
 from fedtag.common.wording.split import split_words
@@ -42,16 +43,18 @@ def conclude(
     method: ServerMethod,
     run_state: RunState,
     closing: Traffic,
+    flower_run: str | None,
     report: bool = True,
 ) -> Summary:
     """Write everything that a finished run has beside its rows; the model is that of the best round.
 
-    `closing` is the traffic of the last exchange, which belongs to no round; without `report` that one is left out.
+    `closing` is the traffic of the last exchange, which belongs to no round; `flower_run` is Flower's number of
+    the run, where it has one; without `report` that one is left out.
     """
     agreement = run_state.agreement
     assert agreement is not None
     config, rows = context.settings, directory.read_rounds()
-    summary = summarise(rows, context, method, run_state, closing)
+    summary = summarise(rows, context, method, run_state, closing, flower_run)
     if run_state.best:
         card = {
             "round": run_state.best_round,
@@ -87,6 +90,7 @@ def summarise(
     method: ServerMethod,
     run_state: RunState,
     closing: Traffic,
+    flower_run: str | None,
 ) -> Summary:
     """The figures of a run; those of the best round are at the released round."""
     config, agreement = context.settings, run_state.agreement
@@ -97,7 +101,7 @@ def summarise(
     seconds = [row.seconds for row in rows]
     return Summary(
         method=config.method,
-        data=", ".join(Path(source).name for source in config.data.source.split(";") if source) or OWN,
+        data=", ".join(Path(one).name for one in parts(config.data.source) if one) or OWN,
         clients=max((row.clients_ok for row in rows), default=0),
         rounds=len(rows),
         ratio=config.ratio if config.condenses else None,
@@ -114,6 +118,8 @@ def summarise(
         ]
         or None,
         split=split_words(config.data.split, len(run_state.drawn), len(run_state.stated)),
+        run=run_state.run,
+        flower_run=flower_run,
         val_spread=best.val_spread if best else None,
         test_spread=best.test_spread if best else None,
         test_ece=best.test_ece if best else None,

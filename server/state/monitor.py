@@ -82,7 +82,7 @@ class Monitor:
         entry = fields(event, run=self.status.run, round=self.status.round, error=name)
         EVENTS.log(logging.INFO if error is None else logging.ERROR, "%s", event, extra=entry)
 
-    def begin(self, run: str, rows: Sequence[RoundRow]) -> None:
+    def begin(self, run: str, rows: Sequence[RoundRow], flower_run: str | None = None) -> None:
         """The run starts, or goes on after the given rounds."""
         now, done = self.now(), max((row.round for row in rows), default=0)
         self._seconds = [row.seconds for row in rows]
@@ -94,6 +94,7 @@ class Monitor:
             round=done,
             rounds=self.config.rounds,
             wanted=self.config.clients,
+            flower_run=flower_run,
             host=platform.node(),
             pid=os.getpid(),
             started=moment(now),

@@ -160,9 +160,19 @@ def a_bibliography(page: Transcript, tiny: Tiny, patch: pytest.MonkeyPatch) -> N
     page.stand_ins["RUN_DIR"] = "RUN_B"
 
 
+def a_checkout(page: Transcript, tiny: Tiny, patch: pytest.MonkeyPatch) -> None:
+    """Someone who reads the walk through the example stands in the repository."""
+    shutil.copytree(
+        REPOSITORY / "examples",
+        page.folder / "examples",
+        ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"),
+    )
+
+
 # What a page needs that no command of it makes.
 BEFORE: dict[str, Callable[[Transcript, Tiny, pytest.MonkeyPatch], None]] = {
     "docs/audit-log.md": an_audited_site,
+    "docs/extending.md": a_checkout,
     "docs/own-data.md": a_bibliography,
     "docs/privacy.md": a_guarded_site,
     "docs/site-policy.md": a_run_that_waits,
