@@ -17,12 +17,14 @@ LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s:#]+)(#[^)\s]+)?\)")
 
 
 def on_files(files: Any, config: Any, **_: Any) -> Any:
+    """Add the pages that lie elsewhere."""
     for path, name in ELSEWHERE.items():
         files.append(File.generated(config, name, abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """The text of a page with links as they lead from where the site has it."""
     source, here = Path(page.file.abs_src_path), Path(page.file.src_uri).parent
 
     def in_site(found: re.Match[str]) -> str:

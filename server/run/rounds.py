@@ -172,7 +172,13 @@ class Rounds:
                 self.run_state.count_tokens(reply.content.values.get("tokens", {}))
             closing = self.closing.traffic
             summary = conclude(
-                self.directory, self.context, self.method, self.run_state, closing, self.flower_run, self.report
+                self.directory,
+                self.context,
+                self.method,
+                self.run_state,
+                closing,
+                self.flower_run,
+                self.report,
             )
             trackers.finished(summary)
         best = self.run_state.best
