@@ -24,6 +24,7 @@ from fedtag.common.wire.protocol import PROTOCOL, app_versions, installed_releas
 from fedtag.common.wire.serialised import Serialised
 from fedtag.deploy.federation.bundle import write_app
 from fedtag.runs.grid import InProcessGrid
+from fedtag.runs.settings import extended_settings
 from fedtag.server.app import app
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.tracking.run_directory import RunDirectory
@@ -193,7 +194,8 @@ def test_a_bundle_of_this_release_runs(tmp_path: Path, bundled: Callable[..., An
 def test_a_run_between_machines_claims_no_data_that_its_settings_name(
     tmp_path: Path, bundled: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    app(*bundled({"data.source": "citeseer", "data.split": "0.5,0.2,0.3"}))
+    named = {"data.source": "citeseer", "data.split": "0.5,0.2,0.3"}
+    app(*bundled(named))
     run = RunDirectory.open(tmp_path / "runs" / "run")
     summary = run.read_summary()
     assert summary is not None
@@ -204,6 +206,15 @@ def test_a_run_between_machines_claims_no_data_that_its_settings_name(
         text = (run.path / page).read_text(encoding="utf-8")
         assert "citeseer" not in text, page
     assert "data.source = citeseer is for simulations" in capsys.readouterr().err
+    # The same app goes on with it, and a longer run takes its settings over.
+    app(*bundled({**named, "resume": True}))
+    assert extended_settings(run.path, None, {"rounds": 3}, [])["data.source"] == ""
+
+
+def test_sides_that_were_asked_for_the_same_data_know_it() -> None:
+    one, other = (RunConfig.from_flat({**SETTINGS, "data.source": name}) for name in ("cora", "citeseer"))
+    assert one.of_own_data().digest() == one.digest() != other.of_own_data().digest()
+    assert one.of_own_data().decisive() == other.of_own_data().decisive()
 
 
 def test_a_run_of_flower_is_found_by_both_its_names(
