@@ -43,18 +43,16 @@ def conclude(
     method: ServerMethod,
     run_state: RunState,
     closing: Traffic,
-    flower_run: str | None,
     report: bool = True,
 ) -> Summary:
     """Write everything that a finished run has beside its rows; the model is that of the best round.
 
-    `closing` is the traffic of the last exchange, which belongs to no round; `flower_run` is Flower's number of
-    the run, where it has one; without `report` that one is left out.
+    `closing` is the traffic of the last exchange, which belongs to no round; without `report` that one is left out.
     """
     agreement = run_state.agreement
     assert agreement is not None
     config, rows = context.settings, directory.read_rounds()
-    summary = summarise(rows, context, method, run_state, closing, flower_run)
+    summary = summarise(rows, context, method, run_state, closing)
     if run_state.best:
         card = {
             "round": run_state.best_round,
@@ -90,7 +88,6 @@ def summarise(
     method: ServerMethod,
     run_state: RunState,
     closing: Traffic,
-    flower_run: str | None,
 ) -> Summary:
     """The figures of a run; those of the best round are at the released round."""
     config, agreement = context.settings, run_state.agreement
@@ -119,7 +116,7 @@ def summarise(
         or None,
         split=split_words(config.data.split, len(run_state.drawn), len(run_state.stated)),
         run=run_state.run,
-        flower_run=flower_run,
+        flower_run=context.flower_run,
         val_spread=best.val_spread if best else None,
         test_spread=best.test_spread if best else None,
         test_ece=best.test_ece if best else None,

@@ -36,13 +36,7 @@ from fedtag.server.run.conclusion import conclude
 from fedtag.server.run.preparation import prepare
 from fedtag.server.state.checkpoint import CHECKPOINT, CheckpointFolder
 from fedtag.server.state.monitor import Monitor
-from fedtag.server.state.progress import (
-    Progress,
-    announce_extension,
-    announce_guarantee,
-    announce_names,
-    check_learning,
-)
+from fedtag.server.state.progress import Progress, announce_extension, announce_guarantee, check_learning
 from fedtag.server.state.round import Round, Traffic
 from fedtag.server.state.run_state import RunState
 from fedtag.server.strategies.accounting import spent
@@ -72,8 +66,7 @@ class Rounds:
         meters: of the run, where somebody reads them.
         witness: told what came of each exchange of a round, before the method's state follows from it; in a simulation
             that an audit does again, nowhere else.
-        log: the coordinator's audit log; a simulation has none.
-        flower_run: Flower's number of the run; None where Flower has not started it.
+        log, flower_run: the coordinator's audit log, and Flower's number of the run; a simulation has neither.
         report: whether the report is written at the end, which takes longer than rounds over a few nodes.
     """
 
@@ -90,20 +83,19 @@ class Rounds:
         report: bool = True,
     ) -> None:
         self.config = config
-        self.flower_run = flower_run
         self.report = report
         self.witness = witness
         self.log = RunLog(log)
         self.directory = directory
         self.progress = progress
         self.method = method_of(config)
-        self.context = ServerContext(config, progress.note)
+        self.context = ServerContext(config, progress.note, flower_run=flower_run)
         self.paths = self.method.scoring_paths(self.context)
         self.checkpoints = CheckpointFolder(directory.path / CHECKPOINT, config.decisive())
         self.exchange = Exchange(grid, config.exchange)
         self.aggregation = Aggregation(config, entropy_generator())
         self.run_state = RunState()
-        self.monitor = Monitor(directory.path, config, progress, meters or Meters())
+        self.monitor = Monitor(directory.path, config, progress, meters or Meters(), flower_run=flower_run)
         self.closing = Round(config.rounds + 1, due=True)
         self.remark = ""
 
@@ -147,12 +139,10 @@ class Rounds:
         self.sums = self._sums()
         self.directory.write_config(self.config.without_places().to_nested())
         self.log.began(self.run_state.run, self.config.digest(), self.config.parent.run)
-        announce_names(self.run_state.run, self.flower_run)
         announce_extension(self.config, self.run_state.round, self.progress)
         self.progress.begin(self.config.rounds, self.run_state.round)
         pending = [] if self.run_state.pending is None else [self.run_state.pending]
-        rows = [*self.directory.read_rounds(), *pending]
-        self.monitor.begin(self.run_state.run, rows, self.flower_run)
+        self.monitor.begin(self.run_state.run, [*self.directory.read_rounds(), *pending])
         steps = self.method.preparation(self.context)
         nameless = restored is not None and self.config.train.client_fraction < 1
         if nameless or (self.config.parent.model and self.run_state.state is None and not steps):
@@ -172,13 +162,7 @@ class Rounds:
                 self.run_state.count_tokens(reply.content.values.get("tokens", {}))
             closing = self.closing.traffic
             summary = conclude(
-                self.directory,
-                self.context,
-                self.method,
-                self.run_state,
-                closing,
-                self.flower_run,
-                self.report,
+                self.directory, self.context, self.method, self.run_state, closing, self.report
             )
             trackers.finished(summary)
         best = self.run_state.best

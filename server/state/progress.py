@@ -98,13 +98,6 @@ class LineProgress:
         LOGGER.warning("%s", text, extra=told)
 
 
-def announce_names(run: str, flower_run: str | None) -> None:
-    """Say under which names the logs of both sides, and Flower's own, have a run that Flower has started."""
-    if flower_run is not None:
-        event = fields(Event.NAMED, run=run, flower_run=flower_run)
-        LOGGER.info("this is run %s, which Flower calls %s", run, flower_run, extra=event)
-
-
 def announce_extension(config: RunConfig, done: int, progress: Progress) -> None:
     """Say what follows from the number of rounds where a run begins that extends another one."""
     for sentence in depending_on_rounds(config) if config.extends(done) else ():
