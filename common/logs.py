@@ -98,7 +98,6 @@ def _matching(pattern: str | re.Pattern[str]) -> Callable[[object], str | None]:
 
 ALLOWED: Mapping[str, Callable[[object], object]] = {
     "run": _matching(r"[0-9a-f]{1,40}"),
-    "flower_run": _matching(r"\d{1,20}"),
     "round": _counted,
     "rounds": _counted,
     "phase": _matching(r"[a-z][a-z0-9_ -]{0,31}"),
@@ -106,6 +105,7 @@ ALLOWED: Mapping[str, Callable[[object], object]] = {
     "clients": _counted,
     "wanted": _counted,
     "node": _matching(r"\d{1,20}"),
+    "flower_run": _matching(r"\d{1,20}"),
     "seconds": _measured,
     "bytes": _counted,
     "error": _matching(_TYPE),
