@@ -98,7 +98,7 @@ pages: env  ## rewrite the page of settings in docs/
 	@$(BIN)/python -m tools.pages
 
 docs: env  ## build/site: the pages of docs/ with the reference of the Python interface
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 format: env  ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix $(PACKAGES) tests

@@ -48,6 +48,7 @@ class Event(StrEnum):
 
     MESSAGE = "message"
     WARNING = "warning"
+    NAMED = "run named"
     RUN_STARTED = "run started"
     RUN_RESUMED = "run resumed"
     EXTENDED = "run extended"
@@ -104,6 +105,7 @@ ALLOWED: Mapping[str, Callable[[object], object]] = {
     "clients": _counted,
     "wanted": _counted,
     "node": _matching(r"\d{1,20}"),
+    "flower_run": _matching(r"\d{1,20}"),
     "seconds": _measured,
     "bytes": _counted,
     "error": _matching(_TYPE),

@@ -18,6 +18,8 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the configured method over the nodes of the grid."""
+    from flwr.superlink.grid import InMemoryGrid
+
     from fedtag.common.config import RunConfig
     from fedtag.common.config.places import check_travels
     from fedtag.common.homes import home_folder
@@ -37,8 +39,16 @@ def main(grid: Grid, context: Context) -> None:
     home = home_folder()
     name = config.out or f"{config.method}-{context.run_id}"
     path = Path(os.environ.get("FEDTAG_RUN") or home / "runs" / name)
-    LOGGER.info("Flower calls the run %s; results go to %s", context.run_id, path)
+    LOGGER.info("results go to %s", path)
+    # Flower's simulation and `fedtag up` divide what the settings name; elsewhere each site has a folder of its own.
+    divided = isinstance(grid, InMemoryGrid) or "FEDTAG_RUN" in os.environ
     progress = LineProgress()
+    if not divided:
+        if config.data.source:
+            progress.note(
+                f"data.source = {config.data.source} is for simulations: the sites of this run read graphs of their own"
+            )
+        config = config.of_own_data()
     if release != installed_release():
         progress.note(
             f"the app was written by fedtag {release}, and this is {installed_release()}; both have one protocol",
@@ -46,4 +56,5 @@ def main(grid: Grid, context: Context) -> None:
         )
     with exposed_meters(progress.note) as meters:
         directory = opened(path, config, home / "runs")
-        Rounds(grid, config, directory, progress, meters, log=coordinator_log(home)).run()
+        log = coordinator_log(home)
+        Rounds(grid, config, directory, progress, meters, log=log, flower_run=str(context.run_id)).run()

@@ -61,6 +61,16 @@ def check_training(sources: Sequence[str], graphs: Sequence[TextGraph]) -> None:
         raise DataError(f"{names}: {'; '.join(fault)}.")
 
 
+def scored_only(graphs: Sequence[TextGraph]) -> list[str]:
+    """A sentence for each institution that brings nothing to learn from; where there is one alone it is refused."""
+    faults = [(graph.name, untrainable(graph.labels, graph.split)) for graph in graphs]
+    return [
+        f"{name}: {fault[0]}, so that it is scored and does not train; {fault[1]}"
+        for name, fault in faults
+        if fault
+    ]
+
+
 def whole_words(graphs: Sequence[TextGraph]) -> str:
     """How large all of them are together, and whether their splits were drawn."""
     nodes, edges = sum(graph.num_nodes for graph in graphs), sum(len(graph.edges) for graph in graphs)

@@ -9,7 +9,13 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from fedtag.client.data.federation import check_training, named_site, read_sources, whole_words
+from fedtag.client.data.federation import (
+    check_training,
+    named_site,
+    read_sources,
+    scored_only,
+    whole_words,
+)
 from fedtag.client.data.fractions import parse_split
 from fedtag.client.data.partition import partition
 from fedtag.client.data.sites import check_agreement, pooled, prepare_sites
@@ -156,6 +162,8 @@ def _write(config: RunConfig, destination: Path, graphs: Sequence[TextGraph]) ->
     if fractions:
         graphs = [resplit(graph, fractions, config.seed) for graph in graphs]
     check_training(sources, graphs)
+    for sentence in scored_only(graphs):
+        LOGGER.warning("%s", sentence)
     LOGGER.info("%s: %s", ", ".join(Path(source).name for source in sources), whole_words(graphs))
     if several:
         named = [named_site(graph) for graph in graphs]

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-from pydantic import ValidationError, model_validator
+from pydantic import PrivateAttr, ValidationError, model_validator
 
 from fedtag.common.condensers.spec import CONDENSERS, NONE
 from fedtag.common.config.catalogue import (
@@ -33,7 +33,7 @@ from fedtag.common.parts.spec import PARTS, PartSpec, part_specs
 from fedtag.common.settings.defaults import UNSET, left_to_the_method
 from fedtag.common.settings.registry import Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
-from fedtag.common.settings.sections import Section
+from fedtag.common.settings.sections import DataConfig, Section
 
 PLACES = ("out", "resume", "device", "data.sites", "tracking.trackers")
 """Settings that say where a run is written, followed and computed, not what comes of it."""
@@ -44,6 +44,8 @@ PARENT = ("parent.model", "parent.run", "parent.rounds")
 
 class RunConfig(RunSettings):
     """Every setting of a run."""
+
+    _asked: str = PrivateAttr("")
 
     @model_validator(mode="before")
     @classmethod
@@ -146,9 +148,19 @@ class RunConfig(RunSettings):
         other._update({**named, "out": "", "data.sites": ""})
         return other
 
+    def of_own_data(self) -> Self:
+        """The same settings for a run whose institutions read graphs of their own: they say nothing of data.
+
+        The digest stays, by which all sides know that they were asked for the same.
+        """
+        other = self.model_copy()
+        other._asked = self.digest()
+        other._update({"data": DataConfig(source="")})
+        return other
+
     def digest(self) -> str:
         """SHA-256 of the settings that decide results."""
-        return hashlib.sha256(json.dumps(self.decisive(), sort_keys=True).encode()).hexdigest()
+        return self._asked or hashlib.sha256(json.dumps(self.decisive(), sort_keys=True).encode()).hexdigest()
 
 
 def gathered(flat: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

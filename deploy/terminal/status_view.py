@@ -72,8 +72,10 @@ def headline(status: RunStatus, now: datetime) -> str:
 def facts_of(seen: Sighting, now: datetime) -> dict[str, str]:
     """The figures of a run in words."""
     status = seen.status
+    in_flower = f", in Flower {status.flower_run}" if status.flower_run else ""
     facts = {
         "directory": str(seen.folder),
+        **({"run": f"{status.run}{in_flower}"} if status.run else {}),
         "bytes": f"{size(status.bytes_up)} up, {size(status.bytes_down)} down",
         "round": f"{duration(status.seconds_per_round)} (median)",
         "validation accuracy": percentage(status.val_accuracy),

@@ -27,6 +27,7 @@ from fedtag.comparison.request import TITLE
 from fedtag.comparison.study import REFERENCES, checked_study
 from fedtag.graph.graph import Graph
 from fedtag.runs.bars import bar
+from fedtag.runs.interface import graphs_of
 from fedtag.runs.listing import register
 from fedtag.runs.places import named_folder, places_told
 from fedtag.runs.run import Run
@@ -191,6 +192,8 @@ def compare(
         ConfigError, DataError: settings or data are at fault.
         RunError: a run that is there has other settings or other data.
     """
+    if isinstance(methods, str) or not methods:
+        raise ConfigError(f"methods={methods!r}: give a list of names or specifications, one at least")
     names = [one if isinstance(one, str) else register(one) for one in methods]
     objects = [one for one in names if any(is_here(registry, one) for registry in (METHODS, PRESETS))]
     if objects and jobs > 1:
@@ -198,10 +201,10 @@ def compare(
         raise ConfigError(
             f"jobs = {jobs}: {here} lives in this process alone; use jobs=1, or install a package that brings it"
         )
+    graphs = graphs_of(graph)
     home = (named_folder(out) or HOME).absolute()
     with places_told(home):
         check_home(home)
-    graphs = [graph] if isinstance(graph, Graph) else list(graph)
     shared = {"clients": clients if isinstance(graph, Graph) else len(graphs), "rounds": rounds}
     with places_told(home):
         source = sources_of(graphs, home)

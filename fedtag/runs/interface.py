@@ -64,9 +64,7 @@ def simulate(
         >>> run.rounds["round"].tolist()
         [1, 2]
     """
-    graphs = [graph] if isinstance(graph, Graph) else list(graph)
-    if not graphs or not all(isinstance(one, Graph) for one in graphs):
-        raise ConfigError("graph: give a fedtag.Graph, or a list with one for each client")
+    graphs = graphs_of(graph)
     if not isinstance(graph, Graph):
         if clients not in (None, len(graphs)):
             raise ConfigError(f"clients = {clients}: {len(graphs)} graphs are as many clients, leave it out")
@@ -93,6 +91,18 @@ def simulate(
     with shown(progress) as bar:
         parent = start.path if isinstance(start, Run) else None if start is None else Path(start)
         return Run(course.start(config, progress=bar, graphs=read, parent=parent))
+
+
+def graphs_of(graph: Graph | Sequence[Graph]) -> list[Graph]:
+    """One graph, or one for each client, as a list.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    graphs = [graph] if isinstance(graph, Graph) else list(graph) if isinstance(graph, Sequence) else []
+    if not graphs or not all(isinstance(one, Graph) for one in graphs):
+        raise ConfigError("graph: give a fedtag.Graph, or a list with one for each client")
+    return graphs
 
 
 def open_run(path: Folder, *specs: Spec) -> Run:

@@ -125,8 +125,10 @@ def further_settings(
         decided: those that something else decides upon, and what.
 
     Raises:
-        ConfigError: one of those is among them.
+        ConfigError: one of those is among them, or they are no mapping.
     """
+    if not isinstance(settings, Mapping | None):
+        raise ConfigError(f"settings={settings!r} is no mapping: give {{'train.epochs': 5}}, or tables")
     flat = flatten(settings or {})
     if owned := sorted(decided.keys() & flat.keys()):
         instead = dict.fromkeys(decided[key] for key in owned)

@@ -22,10 +22,12 @@ class ServerContext:
     Args:
         settings: of the run.
         note: tells a person what should be known at once.
+        flower_run: Flower's number of the run; None where Flower has not started it.
     """
 
     settings: RunConfig
     note: Callable[[str], None] = unheard
+    flower_run: str | None = None
 
     def generator(self, *purpose: str | int) -> torch.Generator:
         """Draws that depend on the run's seed and on what they are for, and on no other draws."""

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fedtag.common.config import RunConfig
 from fedtag.common.config.ingredients import packages
+from fedtag.common.config.places import parts
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.wording.scoring import METRICS, column
 from fedtag.common.wording.split import split_words
@@ -97,7 +98,7 @@ def summarise(
     seconds = [row.seconds for row in rows]
     return Summary(
         method=config.method,
-        data=", ".join(Path(source).name for source in config.data.source.split(";") if source) or OWN,
+        data=", ".join(Path(one).name for one in parts(config.data.source) if one) or OWN,
         clients=max((row.clients_ok for row in rows), default=0),
         rounds=len(rows),
         ratio=config.ratio if config.condenses else None,
@@ -114,6 +115,8 @@ def summarise(
         ]
         or None,
         split=split_words(config.data.split, len(run_state.drawn), len(run_state.stated)),
+        run=run_state.run,
+        flower_run=context.flower_run,
         val_spread=best.val_spread if best else None,
         test_spread=best.test_spread if best else None,
         test_ece=best.test_ece if best else None,

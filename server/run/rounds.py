@@ -66,7 +66,7 @@ class Rounds:
         meters: of the run, where somebody reads them.
         witness: told what came of each exchange of a round, before the method's state follows from it; in a simulation
             that an audit does again, nowhere else.
-        log: the coordinator's audit log; a simulation has none.
+        log, flower_run: the coordinator's audit log, and Flower's number of the run; a simulation has neither.
         report: whether the report is written at the end, which takes longer than rounds over a few nodes.
     """
 
@@ -79,6 +79,7 @@ class Rounds:
         meters: Meters | None = None,
         witness: Witness | None = None,
         log: AuditLog | None = None,
+        flower_run: str | None = None,
         report: bool = True,
     ) -> None:
         self.config = config
@@ -88,13 +89,13 @@ class Rounds:
         self.directory = directory
         self.progress = progress
         self.method = method_of(config)
-        self.context = ServerContext(config, progress.note)
+        self.context = ServerContext(config, progress.note, flower_run=flower_run)
         self.paths = self.method.scoring_paths(self.context)
         self.checkpoints = CheckpointFolder(directory.path / CHECKPOINT, config.decisive())
         self.exchange = Exchange(grid, config.exchange)
         self.aggregation = Aggregation(config, entropy_generator())
         self.run_state = RunState()
-        self.monitor = Monitor(directory.path, config, progress, meters or Meters())
+        self.monitor = Monitor(directory.path, config, progress, meters or Meters(), flower_run=flower_run)
         self.closing = Round(config.rounds + 1, due=True)
         self.remark = ""
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from fedtag.common.config import RunConfig
-from fedtag.common.logs import EVENTS, Event, fields
+from fedtag.common.logs import EVENTS, LOGGER, Event, fields
 from fedtag.server.state.progress import Progress
 from fedtag.server.state.round import Exchanged
 from fedtag.server.state.troubles import MOST_CHARACTERS, reason_of
@@ -43,6 +43,7 @@ class Monitor:
         progress: told where the status cannot be written.
         meters: of the run.
         now: the clock.
+        flower_run: Flower's number of the run; None where Flower has not started it.
     """
 
     def __init__(
@@ -52,11 +53,13 @@ class Monitor:
         progress: Progress,
         meters: Meters,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        flower_run: str | None = None,
     ) -> None:
         self.folder = folder
         self.config = config
         self.progress = progress
         self.meters = meters
+        self.flower_run = flower_run
         self.now = now
         self.status: RunStatus | None = None
         self._clients: dict[int, ClientStatus] = {}
@@ -94,6 +97,7 @@ class Monitor:
             round=done,
             rounds=self.config.rounds,
             wanted=self.config.clients,
+            flower_run=self.flower_run,
             host=platform.node(),
             pid=os.getpid(),
             started=moment(now),
@@ -104,6 +108,9 @@ class Monitor:
                 (row.val_accuracy for row in reversed(rows) if row.val_accuracy is not None), None
             ),
         )
+        if self.flower_run is not None:
+            named = fields(Event.NAMED, run=run, flower_run=self.flower_run)
+            LOGGER.info("this is run %s, which Flower calls %s", run, self.flower_run, extra=named)
         self.meters.begin(done, self.config.rounds)
         self._write()
 

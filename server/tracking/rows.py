@@ -164,7 +164,8 @@ class Summary:
     privacy: epsilon, delta, noise, clip, mode, unit, rounds; an epsilon of None is no bound. `weights_lag` is
     by how many rounds the statistics that made the weights are older than the updates. `parameters` is how many
     numbers the model has that predicts; where clients have networks of their own, the largest of these, None if they
-    do not tell. `split` says where training, validation and test nodes are from.
+    do not tell. `split` says where training, validation and test nodes are from. `run` is the run's own identifier, as
+    in logs and status.json; `flower_run` is Flower's, None where Flower has not started it.
     """
 
     method: str
@@ -207,6 +208,8 @@ class Summary:
     test_auprc: float | None = None
     test_classes: Sequence[Mapping[str, Any]] | None = None
     split: str | None = None
+    run: str | None = None
+    flower_run: str | None = None
 
     def __post_init__(self) -> None:
         check_fractions(self, "the summary")

@@ -69,6 +69,7 @@ class RunStatus:
         seconds_per_round: the median.
         expected_end: from that median; None before the first round is over.
         val_accuracy: of the last scored model, a fraction.
+        flower_run: Flower's number of the run; None where Flower has not started it.
         host, pid: of the process that trains.
         started: that process's part of the run.
         updated: when this was written; while replies are awaited at least every ten seconds.
@@ -95,6 +96,7 @@ class RunStatus:
     seconds_per_round: float | None = None
     expected_end: str | None = None
     val_accuracy: float | None = None
+    flower_run: str | None = None
 
     @property
     def ended(self) -> bool:

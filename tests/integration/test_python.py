@@ -155,6 +155,7 @@ def test_embeddings_are_what_the_last_layer_reads(graph: fedtag.Graph, run: fedt
         ({"method": "fedavgg"}, ConfigError, "no method is called so"),
         ({"settings": {"train.epoch": 1}}, ConfigError, "did you mean 'train.epochs'"),
         ({"rounds": 0}, ConfigError, "rounds = 0"),
+        ({"settings": [1]}, ConfigError, r"settings=\[1\] is no mapping"),
         ({"clients": 61}, DataError, "cannot be divided over 61 clients"),
     ],
 )
@@ -169,6 +170,12 @@ def test_what_is_wrong_is_told_and_leaves_nothing(
 def test_what_is_no_graph_or_no_run_is_told(graph: fedtag.Graph, run: fedtag.Run, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"give a fedtag\.Graph"):
         fedtag.simulate([], "fedavg")
+    for wrong in (3, [graph, 3], "data"):
+        with pytest.raises(ConfigError, match=r"give a fedtag\.Graph"):
+            fedtag.compare(wrong, ["fedavg"], out=tmp_path / "none")  # type: ignore[arg-type]
+    for methods in ("fedavg", []):
+        with pytest.raises(ConfigError, match="give a list of names or specifications"):
+            fedtag.compare(graph, methods, out=tmp_path / "none")
     with pytest.raises(ConfigError, match="2 graphs are as many clients"):
         fedtag.simulate(graph.partition(clients=2), "fedavg", clients=3)
     with pytest.raises(RunError, match="is no run directory"):
@@ -179,6 +186,26 @@ def test_what_is_no_graph_or_no_run_is_told(graph: fedtag.Graph, run: fedtag.Run
         run.evidence(0)
     with pytest.raises(ConfigError, match="name a graph"):
         run.predict()
+
+
+def test_a_site_that_brings_nothing_to_learn_from_is_told(
+    graph: fedtag.Graph, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trains, scores = graph.partition(clients=2, by="random")
+    nodes = scores.nodes.assign(split="test")
+    scores = fedtag.Graph.from_pandas(
+        nodes, scores.edges, id="id", text="text", label="label", split="split", src="src", dst="dst",
+        features=scores.text_graph.features, name="scores", classes=graph.text_graph.classes,
+    )  # fmt: skip
+    settings = {**SMALL, "aggregation.weights": "samples"}
+    run = fedtag.simulate([trains, scores], "fedavg", rounds=1, settings=settings, out=tmp_path / "run")
+    assert run.finished
+    told = "scores: no labelled node is in the split train, so that it is scored and does not train"
+    assert [said for said in caplog.messages if "no labelled node" in said] == [
+        f"{told}; mark some, or draw a split with data.split = 0.6,0.2,0.2"
+    ]
+    with pytest.raises(DataError, match="no labelled node is in the split train"):
+        fedtag.simulate([scores], "fedavg", rounds=1, settings=settings, out=tmp_path / "other")
 
 
 OWNED = {"out": "out=", "data.source": "a graph", "parent.model": "start=", "resume": r"open_run\(\.\.\.\)"}

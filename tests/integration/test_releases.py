@@ -7,6 +7,7 @@ import logging
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -23,9 +24,11 @@ from fedtag.common.wire.protocol import PROTOCOL, app_versions, installed_releas
 from fedtag.common.wire.serialised import Serialised
 from fedtag.deploy.federation.bundle import write_app
 from fedtag.runs.grid import InProcessGrid
+from fedtag.runs.settings import extended_settings
 from fedtag.server.app import app
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.tracking.run_directory import RunDirectory
+from fedtag.server.tracking.status import read_status
 
 OWN = installed_release()
 SETTINGS: dict[str, Any] = {
@@ -164,8 +167,10 @@ def bundled(
     """A grid and the context of a ServerApp whose bundle has other versions than were written."""
     monkeypatch.setenv("FEDTAG_HOME", str(tmp_path))
 
-    def made(**versions: Any) -> tuple[InProcessGrid, Context]:
-        settings = {**SETTINGS, "out": "run", "data.source": ""}
+    def made(
+        asked: Mapping[str, Any] = MappingProxyType({}), **versions: Any
+    ) -> tuple[InProcessGrid, Context]:
+        settings = {**SETTINGS, "out": "run", "data.source": "", **asked}
         folder = write_app(tmp_path / "app", settings)
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
         config = project["tool"]["flwr"]["app"]["config"]
@@ -184,6 +189,44 @@ def test_a_bundle_of_this_release_runs(tmp_path: Path, bundled: Callable[..., An
     assert summary is not None
     assert summary.data == "each institution's own graph"
     assert "on each institution's own graph" in (run.path / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_run_between_machines_claims_no_data_that_its_settings_name(
+    tmp_path: Path, bundled: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = {"data.source": "citeseer", "data.split": "0.5,0.2,0.3"}
+    app(*bundled(named))
+    run = RunDirectory.open(tmp_path / "runs" / "run")
+    summary = run.read_summary()
+    assert summary is not None
+    assert summary.data == "each institution's own graph"
+    assert summary.split is not None
+    assert "0.5,0.2,0.3" not in summary.split
+    for page in ("README.md", "report.html", "config.toml"):
+        text = (run.path / page).read_text(encoding="utf-8")
+        assert "citeseer" not in text, page
+    assert "data.source = citeseer is for simulations" in capsys.readouterr().err
+    # The same app goes on with it, and a longer run takes its settings over.
+    app(*bundled({**named, "resume": True}))
+    assert extended_settings(run.path, None, {"rounds": 3}, [])["data.source"] == ""
+
+
+def test_sides_that_were_asked_for_the_same_data_know_it() -> None:
+    one, other = (RunConfig.from_flat({**SETTINGS, "data.source": name}) for name in ("cora", "citeseer"))
+    assert one.of_own_data().digest() == one.digest() != other.of_own_data().digest()
+    assert one.of_own_data().decisive() == other.of_own_data().decisive()
+
+
+def test_a_run_of_flower_is_found_by_both_its_names(
+    tmp_path: Path, bundled: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    app(*bundled())
+    run = RunDirectory.open(tmp_path / "runs" / "run")
+    summary, status = run.read_summary(), read_status(run.path)
+    assert summary is not None
+    assert status is not None
+    assert (summary.run, summary.flower_run) == (status.run, status.flower_run) == (status.run, "1")
+    assert f"this is run {status.run}, which Flower calls 1" in capsys.readouterr().err
 
 
 def test_a_bundle_of_another_release_runs_and_is_named(

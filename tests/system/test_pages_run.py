@@ -160,9 +160,19 @@ def a_bibliography(page: Transcript, tiny: Tiny, patch: pytest.MonkeyPatch) -> N
     page.stand_ins["RUN_DIR"] = "RUN_B"
 
 
+def a_checkout(page: Transcript, tiny: Tiny, patch: pytest.MonkeyPatch) -> None:
+    """Someone who reads the walk through the example stands in the repository."""
+    shutil.copytree(
+        REPOSITORY / "examples",
+        page.folder / "examples",
+        ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"),
+    )
+
+
 # What a page needs that no command of it makes.
 BEFORE: dict[str, Callable[[Transcript, Tiny, pytest.MonkeyPatch], None]] = {
     "docs/audit-log.md": an_audited_site,
+    "docs/extending.md": a_checkout,
     "docs/own-data.md": a_bibliography,
     "docs/privacy.md": a_guarded_site,
     "docs/site-policy.md": a_run_that_waits,
@@ -181,7 +191,14 @@ COMPARED = dict.fromkeys(("README.md", "docs/python.md"), ("fedavg", "focal"))
 
 
 def executed(page: str) -> list[Block]:
-    return [block for block in blocks(page) if block.language in EXECUTED]
+    return [block for block in blocks(page) if block.language in EXECUTED and not is_excerpt(block)]
+
+
+def is_excerpt(block: Block) -> bool:
+    """Whether a block is word for word from the file of the example that its first line names."""
+    title, _, text = block.text.partition("\n")
+    file = REPOSITORY / "examples" / "plugin" / title.removeprefix("# ")
+    return title.startswith("# ") and file.is_file() and text in file.read_text(encoding="utf-8")
 
 
 RUN = [page for page in PAGES if executed(page)]
@@ -255,6 +272,16 @@ def test_a_block_that_nobody_carries_out_is_found(tmp_path: Path, monkeypatch: p
     for module in (transcript, sys.modules[__name__]):
         monkeypatch.setattr(module, "REPOSITORY", tmp_path)
     assert left_out([CARRIED_OUT_ELSEWHERE, "page.md"]) == ["deploy/README.md:2", "page.md:6"]
+
+
+def test_only_words_of_the_example_are_taken_for_an_excerpt() -> None:
+    name = "fedtag_example/twice_linear.py"
+    line = (REPOSITORY / "examples" / "plugin" / name).read_text(encoding="utf-8").splitlines()[0]
+    found = [
+        is_excerpt(Block("page.md", 1, "python", text))
+        for text in (f"# {name}\n{line}\n", f"# {name}\n{line} changed\n", f"# none.py\n{line}\n", "1 + 1\n")
+    ]
+    assert found == [True, False, False, False]
 
 
 def test_few_commands_are_not_carried_out() -> None:

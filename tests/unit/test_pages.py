@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -83,17 +81,3 @@ def test_the_walk_through_shows_the_example_as_it_is() -> None:
     assert len(shown) >= 5
     for name, excerpt in shown:
         assert excerpt in (REPOSITORY / "examples/plugin" / name).read_text(encoding="utf-8"), name
-
-
-def test_the_pages_are_built_and_ask_nobody(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    text = (tmp_path / "site" / "python.html").read_text(encoding="utf-8")
-    assert "The ends of edges are" in text
-    assert "from_networkx" in text
-    asked = re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(https?://[^\"]+)", text)
-    assert [address for address in asked if "fedtag" not in address] == []

@@ -19,6 +19,7 @@ ARCHITECTURES = "architectures/*.json"
 # traffic differs, too, and what goes down with it is written in other settings' names in another revision.
 UNLIKE = frozenset(
     {"seconds", "seconds_by_phase", "seconds_per_round", "bytes_up", "bytes_down", "peak_rss_mb", "versions"}
+    | {"run", "flower_run"}
 )
 TIMED = "seconds"
 """The kind of record that tells times; its size in disclosures.jsonl differs for the same reason."""

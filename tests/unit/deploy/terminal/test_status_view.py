@@ -78,6 +78,12 @@ def test_a_client_at_work_shows_since_when() -> None:
     assert "2 of 4 answered" in text.splitlines()[0]
 
 
+def test_a_run_of_flower_has_both_its_names() -> None:
+    assert cells(shown(SEEN), "run ") == ["run", "0af"]
+    status = replace(STATUS, flower_run="731")
+    assert cells(shown(replace(SEEN, status=status)), "run ") == ["run", "0af,", "in", "Flower", "731"]
+
+
 def test_other_states() -> None:
     waiting = replace(STATUS, state="waiting for clients", phase=None, round=0)
     assert headline(waiting, NOW) == "dance, 0 of 20 rounds complete, waiting for clients, 3 of 4 online"

@@ -114,6 +114,8 @@ SUMMARY_KEYS = [
     "test_auprc",
     "test_classes",
     "split",
+    "run",
+    "flower_run",
 ]
 
 
