@@ -160,17 +160,18 @@ def test_a_table_out_of_shape_is_refused(content: str | bytes, what: str, tmp_pa
         imported(tmp_path, "n.csv", content)
 
 
-def test_what_others_set_in_this_process_changes_no_answer(tmp_path: Path) -> None:
-    before = csv.field_size_limit(sys.maxsize)
-    try:
-        with pytest.raises(DataError, match=r"n\.csv: line 1 is longer than 2 MB"):
-            imported(tmp_path, "n.csv", b"x" * 5_000_000)
-        with pytest.raises(
-            DataError, match=r"n\.csv: line 1 is longer than 2 MB, or a quote in it is never closed"
-        ):
-            imported(tmp_path, "n.csv", b'"paper,abstract\n' + b"p,a text\n" * 500_000)
-    finally:
-        csv.field_size_limit(before)
+@pytest.mark.parametrize("content", [b"x" * 5_000_000, b'"paper,abstract\n' + b"p,a text\n" * 500_000])
+def test_what_others_set_in_this_process_changes_no_answer(content: bytes, tmp_path: Path) -> None:
+    def answer(largest: int) -> str:
+        before = csv.field_size_limit(largest)
+        try:
+            with pytest.raises(DataError) as caught:
+                imported(tmp_path, "n.csv", content)
+        finally:
+            csv.field_size_limit(before)
+        return str(caught.value)
+
+    assert answer(sys.maxsize) == answer(2**17)
 
 
 @pytest.mark.parametrize(
