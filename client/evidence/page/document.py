@@ -25,6 +25,7 @@ MOST_BYTES = 6_000_000
 """A page holds no more; `fedtag audit --serve` shows any number of nodes."""
 SCRIPTS = (
     "elements",
+    "matching",
     "source",
     "wording",
     "verdicts",
