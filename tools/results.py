@@ -1,6 +1,6 @@
 """Draw docs/results anew: `python -m tools.results`; the marks of each comparison.png from the CSV beside it.
 
-Scores over rounds and what attacks found are not in that CSV: convergence.png and privacy.png stay as they were written.
+Scores over rounds and what attacks found are not in that CSV: convergence.png and privacy.png stay as they are.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def unpacked(path: Path, scratch: Path) -> tuple[Path, tuple[str, ...]]:
 
 
 def _packing(path: Path, inside: bool) -> str:
-    """The ending of files that are packed as this one is; empty where it is not. What is inside another is no archive."""
+    """The ending of files that are packed as this one is; empty where it is not, or a zip file inside."""
     form = form_of(path)
     suffix = "" if form is None or not form.suffixes else form.suffixes[-1]
     return suffix if suffix in OPENERS and not (inside and suffix == ".zip") else ""

@@ -40,7 +40,7 @@ def test_a_comparison_is_read_as_its_page_says(folder: Path) -> None:
 
 
 def test_a_figure_is_drawn_of_its_table() -> None:
-    """The bytes of a drawing are those of one machine's fonts, so that they are not compared with the committed ones."""
+    """Its bytes are those of one machine's fonts, and are not compared with the committed ones."""
     first, second = (RESULTS / name for name in ("ratios-cora", "ratios-citeseer"))
     assert drawn(first) == drawn(first)
     assert drawn(first) != drawn(second)
