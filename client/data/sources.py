@@ -10,13 +10,14 @@ from typing import Any
 from fedtag.client.data.assembly import Reading
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.problems import Problems
-from fedtag.client.data.pydocs import BRIEF, is_pydocs, packages_of, read_pydocs
+from fedtag.client.data.pydocs import BRIEF, PYDOCS, is_pydocs, packages_of, read_pydocs
 from fedtag.client.data.reading.arrays import MASKS, array_graph, read_arrays
 from fedtag.client.data.splitting import drawn_split
 from fedtag.client.data.text_graph import NONE, TextGraph
 from fedtag.common.config.places import SEPARATOR
 from fedtag.common.errors import DataError
 from fedtag.common.homes import cache_folder
+from fedtag.common.wording.suggestion import did_you_mean
 
 PLANETOID = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}
 PUBLIC = (*PLANETOID, "wikics", "arxiv", "products", "computers", "photo", "cs", "physics")
@@ -46,7 +47,7 @@ def load_source(spec: str, cache: str | Path | None = None, require_training: bo
         return _public_set(spec.lower(), Path(cache) if cache else cache_folder())
     raise DataError(
         f"data is {spec!r}, which is neither a folder nor a file here; give a data folder, a feature graph .npz, "
-        f"pydocs-brief, or a public set ({', '.join(PUBLIC)})."
+        f"{BRIEF}, {PYDOCS}, or a public set: {did_you_mean(spec, (BRIEF, PYDOCS, *PUBLIC))}"
     )
 
 

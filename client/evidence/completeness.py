@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+import numpy as np
+from jaxtyping import Bool, Int
+from scipy.sparse import csr_array
+
+from fedtag.client.evidence.pack_table import PackTable, owners
 from fedtag.client.evidence.packs import EvidencePack, NodeId
+
+_AT_ONCE = 1 << 17  # pairs of nodes whose neighbours are compared together
 
 
 def completeness_violations(
-    packs: Sequence[EvidencePack],
+    packs: PackTable,
     round_number: int,
     node_ids: Sequence[NodeId],
-    edges: Iterable[tuple[int, int]],
+    edges: Int[np.ndarray, "edges 2"],
     model: str | None = None,
 ) -> list[str]:
     """Every rule that the packs of a round break together, one sentence each.
@@ -28,41 +35,59 @@ def completeness_violations(
         model: fingerprint of the released model, if these packs should be its evidence.
     """
     found: list[str] = []
-    counts = Counter(pack.node for pack in packs)
+    counts = Counter(packs.nodes[: len(packs)])
     missing = [node for node in node_ids if node not in counts]
     if missing:
         found.append(f"{len(missing)} of {len(node_ids)} nodes have no evidence, for example {missing[0]!r}")
     found += [f"node {node!r} has {count} packs" for node, count in counts.items() if count > 1]
-    models = sorted({pack.model for pack in packs} | ({model} if model else set()))
+    models = packs.models | ({model} if model else set())
     if len(models) > 1:
         found.append(f"the packs and the released model name {len(models)} different models")
-    around = _neighbours(node_ids, edges)
-    for pack in packs:
-        subject = f"node {pack.node!r}, round {pack.round}"
-        if pack.round != round_number:
-            found.append(f"{subject}: the pack lies in the file of round {round_number}")
-        if not 0 <= pack.confidence <= 1:
-            found.append(f"{subject}: a confidence of {pack.confidence:g} is no probability")
-        found += _distance_violations(subject, pack, around)
+    confidence = packs.numbers("confidence")
+    rounds = packs.table["round"][: len(packs)].to_numpy()
+    astray = _astray(packs, node_ids, edges)
+    odd = (rounds != round_number) | ~((confidence >= 0) & (confidence <= 1))
+    odd[owners(packs.neighbours)[astray]] = True
+    for row in np.flatnonzero(odd).tolist():
+        begin, end = packs.neighbours["bounds"][row : row + 2].tolist()
+        found += _violations(packs[row], round_number, astray[begin:end])
     return found
 
 
-def _neighbours(node_ids: Sequence[NodeId], edges: Iterable[tuple[int, int]]) -> dict[NodeId, set[NodeId]]:
-    around: dict[NodeId, set[NodeId]] = {node: set() for node in node_ids}
-    for source, target in edges:
-        around[node_ids[source]].add(node_ids[target])
-        around[node_ids[target]].add(node_ids[source])
-    return around
-
-
-def _distance_violations(subject: str, pack: EvidencePack, around: dict[NodeId, set[NodeId]]) -> list[str]:
-    near = around.get(pack.node, set())
+def _violations(pack: EvidencePack, round_number: int, astray: Bool[np.ndarray, " neighbours"]) -> list[str]:
+    subject = f"node {pack.node!r}, round {pack.round}"
     found = []
-    for neighbour in pack.neighbours:
-        if neighbour.hop == 1 and neighbour.node not in near:
-            found.append(f"{subject}: {neighbour.node!r} is not adjacent, but stands at hop 1")
-        if neighbour.hop == 2 and (
-            neighbour.node in near or near.isdisjoint(around.get(neighbour.node, set()))
-        ):
-            found.append(f"{subject}: {neighbour.node!r} is not at distance two, but stands at hop 2")
+    if pack.round != round_number:
+        found.append(f"{subject}: the pack lies in the file of round {round_number}")
+    if not 0 <= pack.confidence <= 1:
+        found.append(f"{subject}: a confidence of {pack.confidence:g} is no probability")
+    said = {1: "adjacent", 2: "at distance two"}
+    return found + [
+        f"{subject}: {one.node!r} is not {said[one.hop]}, but stands at hop {one.hop}"
+        for one, wrong in zip(pack.neighbours, astray.tolist(), strict=True)
+        if wrong
+    ]
+
+
+def _astray(
+    packs: PackTable, node_ids: Sequence[NodeId], edges: Int[np.ndarray, "edges 2"]
+) -> Bool[np.ndarray, " neighbours"]:
+    """Which neighbours of all packs are not as far away as their hop says."""
+    place = {node: number for number, node in enumerate(node_ids)}
+    # Who is not in the folder is nobody's neighbour: the last place.
+    places = np.fromiter((place.get(node, len(node_ids)) for node in packs.nodes), np.int64, len(packs.nodes))
+    near = packs.neighbours
+    own, other, hop = places[owners(near)], places[near["row"]], near["hop"]
+    size = len(node_ids) + 1
+    ends = np.concatenate([edges, edges[:, ::-1]])
+    links = csr_array((np.ones(len(ends), np.int32), (ends[:, 0], ends[:, 1])), shape=(size, size))
+    found = np.zeros(len(hop), bool)
+    for begin in range(0, len(hop), _AT_ONCE):
+        part = slice(begin, begin + _AT_ONCE)
+        first, second = hop[part] == 1, hop[part] == 2
+        adjacent = links[own[part], other[part]] > 0
+        shared = np.zeros(len(first), bool)
+        pairs = own[part][second], other[part][second]
+        shared[second] = links[pairs[0]].multiply(links[pairs[1]]).sum(axis=1) > 0
+        found[part] = (first & ~adjacent) | (second & (adjacent | ~shared))
     return found

@@ -12,7 +12,8 @@ import torch
 
 from fedtag.client.data.text_graph import NONE, TRAIN, CrossEdges, TextGraph, canonical_edges
 from fedtag.client.evidence.packs import EvidencePack
-from fedtag.client.evidence.verification import SourceTexts, chunk_violation
+from fedtag.client.evidence.source_texts import SourceTexts
+from fedtag.client.evidence.verification import chunk_violation
 from fedtag.client.site.whole_file import write_whole
 from fedtag.common.errors import RunError
 from fedtag.common.graph import Adjacency

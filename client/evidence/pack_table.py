@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, cast, overload
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Int
+import pyarrow.compute as pc
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
 from fedtag.client.evidence.account import ACCOUNT_TYPE, Account, account_of
@@ -23,6 +25,7 @@ from fedtag.client.evidence.packs import (
 DECIMALS = 7  # a single-precision weight in [0, 1] holds no more
 NEIGHBOUR = pa.struct({"row": pa.int32(), "hop": pa.int8(), "weight": pa.float32()})
 CHUNK = pa.struct({"row": pa.int32(), "start": pa.int32(), "end": pa.int32(), "weight": pa.float32()})
+_AT_ONCE = 4096  # packs that are made together, where all are read
 _NAME = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -78,13 +81,14 @@ class PackTable(Sequence[EvidencePack]):
 
     def __getitem__(self, place: int | slice) -> EvidencePack | tuple[EvidencePack, ...]:
         if isinstance(place, slice):
-            return tuple(self._pack(row) for row in range(*place.indices(self._count)))
+            return tuple(self[row] for row in range(*place.indices(self._count)))
         if not -self._count <= place < self._count:
             raise IndexError(place)
-        return self._pack(place % self._count)
+        return self._made(place % self._count, 1)[0]
 
     def __iter__(self) -> Iterator[EvidencePack]:
-        return (self._pack(row) for row in range(self._count))
+        for begin in range(0, self._count, _AT_ONCE):
+            yield from self._made(begin, min(_AT_ONCE, self._count - begin))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
@@ -103,9 +107,24 @@ class PackTable(Sequence[EvidencePack]):
 
     def find(self, node: str) -> EvidencePack | None:
         """The first pack of a node, named as text."""
-        rows = (row for row in range(self._count) if str(self.nodes[row]) == node)
-        row = next(rows, None)
-        return None if row is None else self._pack(row)
+        named = self.table["node"][: self._count].cast(pa.string())
+        row = pc.index(named, pa.scalar(node, pa.string())).as_py()
+        return None if row < 0 else self[row]
+
+    def codes(self, name: str, whole: bool = False) -> tuple[Int[np.ndarray, " rows"], list[str]]:
+        """A column of names as places among those that are there, in order of appearance; -1 where there is none.
+
+        Of the packs, or of every row if `whole`.
+        """
+        column = self.table[name] if whole else self.table[name][: self._count]
+        encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return codes.astype(np.int64), encoded.dictionary.to_pylist()
+
+    def numbers(self, name: str) -> Float[np.ndarray, " packs"]:
+        """A column of numbers in [0, 1], NaN where there is none."""
+        values = self.table[name][: self._count].to_numpy().astype(np.float64)
+        return np.round(values, DECIMALS)
 
     def with_accounts(self, accounts: Mapping[int, Account | None]) -> PackTable:
         """The same packs, some with the account that a language model gave of them.
@@ -123,8 +142,8 @@ class PackTable(Sequence[EvidencePack]):
         """Which packs are of one of the nodes, named as text, or selected or quote one."""
         named = np.array([str(node) in nodes for node in self.nodes], bool)
         found = named[: self._count].copy()
-        for part in (self._neighbours, self._chunks):
-            np.logical_or.at(found, _owners(part), named[part["row"]])
+        for part in (self.neighbours, self.chunks):
+            found[owners(part)[named[part["row"]]]] = True
         return found
 
     def only(self, kept: Bool[np.ndarray, " packs"]) -> PackTable:
@@ -132,65 +151,49 @@ class PackTable(Sequence[EvidencePack]):
         chosen = [pack for pack, stays in zip(self, kept.tolist(), strict=True) if stays]
         return PackTable(_table(chosen, self.table.schema.field("node").type))
 
-    def _pack(self, row: int) -> EvidencePack:
-        nodes, digests, alone = self.nodes, self._digests, self._single
-        (near, near_bounds), (quoted, quoted_bounds) = self._lists
-        return EvidencePack(
-            node=nodes[row],
-            neighbours=tuple(
-                SelectedNeighbour(nodes[of], hop, weight)
-                for of, hop, weight in near[near_bounds[row] : near_bounds[row + 1]]
-            ),
-            chunks=tuple(
-                SelectedChunk(nodes[of], start, end, weight, digests[of])
-                for of, start, end, weight in quoted[quoted_bounds[row] : quoted_bounds[row + 1]]
-            ),
-            account=self._accounts.get(row),
-            **{name: column[row] for name, column in alone.items()},
-        )
-
     @cached_property
-    def _single(self) -> dict[str, list[Any]]:
-        """Columns with one value a row."""
-        names = ("kind", "round", "model", "prediction", "label")
-        found = {name: self.table[name].to_pylist() for name in names}
-        for name in ("confidence", "evidence_share"):
-            column = self.table[name]
-            valid = column.is_valid().to_numpy().tolist()
-            values = rounded(column.fill_null(0).to_numpy())
-            found[name] = [value if there else None for value, there in zip(values, valid, strict=True)]
-        return found
-
-    @cached_property
-    def _digests(self) -> list[str]:
-        return [(digest or b"").hex() for digest in self.table["sha256"].to_pylist()]
-
-    @cached_property
-    def _accounts(self) -> dict[int, Account | None]:
-        column = self.table["account"]
-        rows = np.flatnonzero(column.is_valid().to_numpy()).tolist()
-        return {row: account_of(column[row].as_py()) for row in rows}
-
-    @cached_property
-    def _lists(self) -> list[tuple[list[tuple[Any, ...]], list[int]]]:
-        """Neighbours and chunks of all packs as tuples, and where those of each row begin and end."""
-        found = []
-        for part in (self._neighbours, self._chunks):
-            values = [
-                rounded(part[name]) if name == "weight" else part[name].tolist()
-                for name in part
-                if name != "bounds"
-            ]
-            found.append((list(zip(*values, strict=True)), part["bounds"].tolist()))
-        return found
-
-    @cached_property
-    def _neighbours(self) -> dict[str, NDArray[Any]]:
+    def neighbours(self) -> dict[str, NDArray[Any]]:
+        """Columns of all packs' neighbours, and in `bounds` where those of each row begin and end."""
         return _entries(self.table["neighbours"])
 
     @cached_property
-    def _chunks(self) -> dict[str, NDArray[Any]]:
+    def chunks(self) -> dict[str, NDArray[Any]]:
+        """The same of their chunks."""
         return _entries(self.table["chunks"])
+
+    def _made(self, begin: int, count: int) -> list[EvidencePack]:
+        """Some packs, from nothing but their own rows and those that they mention."""
+        part = self.table.slice(begin, count)
+        near, quoted = _entries(part["neighbours"]), _entries(part["chunks"])
+        sources = self._of("node", near["row"]), self._of("node", quoted["row"])
+        digests = [(digest or b"").hex() for digest in self._of("sha256", quoted["row"])]
+        hops = near["hop"].tolist(), rounded(near["weight"])
+        spans = quoted["start"].tolist(), quoted["end"].tolist(), rounded(quoted["weight"])
+        neighbours = list(map(SelectedNeighbour, sources[0], *hops))
+        chunks = list(map(SelectedChunk, sources[1], *spans, digests))
+        bounds = [list(pairwise(entries["bounds"].tolist())) for entries in (near, quoted)]
+        names = ("node", "kind", "round", "model", "prediction", "label")
+        alone = {name: part[name].to_pylist() for name in names}
+        alone |= {name: _numbers(part[name]) for name in ("confidence", "evidence_share")}
+        accounts = part["account"].to_pylist()
+        return [
+            EvidencePack(
+                neighbours=tuple(neighbours[slice(*bounds[0][row])]),
+                chunks=tuple(chunks[slice(*bounds[1][row])]),
+                account=None if accounts[row] is None else account_of(accounts[row]),
+                **{name: column[row] for name, column in alone.items()},
+            )
+            for row in range(count)
+        ]
+
+    def _of(self, name: str, rows: NDArray[Any]) -> list[Any]:
+        return cast("list[Any]", self.table[name].take(pa.array(rows)).to_pylist())
+
+
+def _numbers(column: pa.ChunkedArray) -> list[float | None]:
+    valid = column.is_valid().to_numpy().tolist()
+    values = rounded(column.fill_null(0).to_numpy())
+    return [value if there else None for value, there in zip(values, valid, strict=True)]
 
 
 def rounded(values: NDArray[Any]) -> list[float]:
@@ -212,7 +215,8 @@ def _entries(column: pa.ChunkedArray) -> dict[str, NDArray[Any]]:
     return found | {"bounds": np.concatenate([[0], np.cumsum(lengths)])}
 
 
-def _owners(part: Mapping[str, NDArray[Any]]) -> Int[np.ndarray, " entries"]:
+def owners(part: Mapping[str, NDArray[Any]]) -> Int[np.ndarray, " entries"]:
+    """The row of each entry of a column of lists."""
     bounds = part["bounds"]
     return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
 

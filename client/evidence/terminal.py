@@ -15,10 +15,10 @@ from rich.text import Text
 from fedtag.client.evidence.between import Between, named
 from fedtag.client.evidence.measured import NOT_EFFECT, NOT_LOWER, OTHER_INPUTS, NodeFaithfulness, shown
 from fedtag.client.evidence.packs import EvidencePack, NodeId, SelectedChunk, hop_name, shown_weight
+from fedtag.client.evidence.source_texts import SourceTexts
 from fedtag.client.evidence.verification import (
     CHUNK_BUDGET,
     HOP_BUDGETS,
-    SourceTexts,
     chunk_violation,
     pack_violations,
 )

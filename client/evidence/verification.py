@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 
-from fedtag.client.evidence.packs import EvidencePack, NodeId, SelectedChunk, text_digest
+import numpy as np
+
+from fedtag.client.evidence.pack_table import PackTable
+from fedtag.client.evidence.packs import EvidencePack, NodeId, SelectedChunk
+from fedtag.client.evidence.source_texts import SourceTexts
+from fedtag.client.evidence.suspects import TOLERANCE, suspects
 
 HOP_BUDGETS = (1, 3, 2)
 CHUNK_BUDGET = 4
-_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -28,36 +33,17 @@ class Verification:
     Args:
         checked: number of packs.
         violations: one sentence each; empty if every pack holds.
+        by_pack: those of single packs, by their place.
     """
 
     checked: int
     violations: tuple[str, ...]
+    by_pack: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:
         """Whether there was no violation."""
         return not self.violations
-
-
-class SourceTexts:
-    """The institution's texts by node identifier; digests are computed once, when first asked for."""
-
-    def __init__(self, node_ids: Sequence[NodeId], texts: Sequence[str]) -> None:
-        self._texts: dict[NodeId, str] = dict(zip(node_ids, texts, strict=True))
-        self._digests: dict[NodeId, str] = {}
-
-    def __contains__(self, node: NodeId) -> bool:
-        return node in self._texts
-
-    def text(self, node: NodeId) -> str | None:
-        """The node's text; None for an unknown node."""
-        return self._texts.get(node)
-
-    def digest(self, node: NodeId) -> str:
-        """SHA-256 of a known node's text."""
-        if node not in self._digests:
-            self._digests[node] = text_digest(self._texts[node])
-        return self._digests[node]
 
 
 def chunk_violation(pack: EvidencePack, chunk: SelectedChunk, sources: SourceTexts) -> str | None:
@@ -119,7 +105,7 @@ def pack_violations(
 
 
 def verify(
-    packs: Iterable[EvidencePack],
+    packs: Sequence[EvidencePack],
     node_ids: Sequence[NodeId],
     texts: Sequence[str],
     hop_budgets: Sequence[int] = HOP_BUDGETS,
@@ -138,12 +124,12 @@ def verify(
         chunk_budget: most chunks in a pack.
     """
     sources = SourceTexts(node_ids, texts)
-    checked = 0
-    violations: list[str] = []
-    for pack in packs:
-        checked += 1
-        violations += pack_violations(pack, sources, hop_budgets, chunk_budget)
-    return Verification(checked, tuple(violations))
+    read: Iterable[int] = range(len(packs))
+    if isinstance(packs, PackTable):
+        read = np.flatnonzero(suspects(packs, sources, hop_budgets, chunk_budget)).tolist()
+    found = {row: pack_violations(packs[row], sources, hop_budgets, chunk_budget) for row in read}
+    by_pack = {row: sentences for row, sentences in found.items() if sentences}
+    return Verification(len(packs), tuple(chain.from_iterable(by_pack.values())), by_pack)
 
 
 def _weight_violations(subject: str, weights: Sequence[float]) -> list[str]:
@@ -153,6 +139,6 @@ def _weight_violations(subject: str, weights: Sequence[float]) -> list[str]:
     if unusable:
         return [f"{subject} include {unusable[0]:.6g}, but a weight is finite and not negative"]
     total = math.fsum(weights)
-    if abs(total - 1) > _TOLERANCE:
+    if abs(total - 1) > TOLERANCE:
         return [f"{subject} sum to {total:.6g}, not to 1"]
     return []

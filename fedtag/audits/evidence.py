@@ -125,8 +125,7 @@ def audit_site(site: Site, round_number: int | None, budgets: Budgets, model: st
     graph = read_folder(site.folder, require_training=False).graph
     verification = verify(packs, graph.node_ids, graph.texts, budgets.hops, budgets.chunks)
     number = round_of(file)
-    edges = [(source, target) for source, target in graph.edges.tolist()]
-    whole = completeness_violations(packs, number, graph.node_ids, edges, model)
+    whole = completeness_violations(packs, number, graph.node_ids, graph.edges, model)
     verification = replace(verification, violations=(*whole, *verification.violations))
     return Audited(site.workspace.resolve().name, site, graph, packs, number, budgets, verification)
 
@@ -185,6 +184,7 @@ def audited_site(site: Audited) -> AuditedSite:
         [SPLIT_NAMES[code] for code in graph.split.tolist()],
         {} if measured is None else measured.nodes,
         graph.edges,
+        site.verification,
     )
 
 

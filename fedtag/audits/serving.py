@@ -11,15 +11,19 @@ import hmac
 import json
 import secrets
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
+import numpy as np
+
 from fedtag.audits.evidence import Audited, audited_site
 from fedtag.client.evidence.page.content import Content, part
 from fedtag.client.evidence.page.document import document
+from fedtag.client.evidence.page.listing import Asked, Listing
 from fedtag.client.evidence.page.views import Views
 from fedtag.client.evidence.verdicts import keep_verdicts, read_verdicts
 from fedtag.common.errors import FedtagError
@@ -27,6 +31,12 @@ from fedtag.common.errors import FedtagError
 LOOPBACK = "127.0.0.1"
 MOST_BYTES = 32_000_000
 """Of verdicts, which a browser may send."""
+AT_ONCE = 50
+"""Nodes of a list that one answer holds, as many as a page shows."""
+PATIENCE = 0.25
+"""Seconds that an answer searches texts; the page asks again until all are searched."""
+MOST_LISTINGS = 16
+"""That are kept, the last ones."""
 
 
 class AuditedPages:
@@ -40,7 +50,8 @@ class AuditedPages:
     def __init__(self, audited: Audited, sample: int) -> None:
         self.audited = audited
         self.content = Content(Views(audited_site(audited)), sample)
-        self.rows = self.content.order.tolist()
+        self._overview = self.content.overview(len(self.content.nodes))
+        self._listing = lru_cache(MOST_LISTINGS)(partial(Listing, self.content))
         self._writing = Lock()
 
     def page(self) -> str:
@@ -51,25 +62,49 @@ class AuditedPages:
 
     def overview(self, query: dict[str, str]) -> Any:
         """What is said of all nodes together."""
-        return self.content.overview(len(self.rows))
+        return self._overview
 
-    def index(self, query: dict[str, str]) -> Any:
-        """All nodes, by which they are found and listed."""
-        return self.content.index(self.rows)
+    def nodes(self, query: dict[str, str]) -> Any:
+        """How many nodes there are of those that are asked for, and some of them, from a place on."""
+        listing, begin = self._searched(query), int(query.get("from") or 0)
+        if begin < 0:
+            raise ValueError(f"a list begins at 0, not at {begin}")
+        rows = listing.found
+        return {
+            "count": len(rows),
+            "searched": listing.searched,
+            "index": self.content.index(rows[begin : begin + AT_ONCE].tolist()),
+        }
 
     def node(self, query: dict[str, str]) -> Any:
-        """One node by its place in the index."""
-        return part(self.content, self.rows[int(query["row"])])
+        """One node by its name, and those before and after it in the list; nothing where there is no such node."""
+        content = self.content
+        try:
+            row = content.nodes.index(query["node"])
+        except ValueError:
+            return None
+        rows = self._searched(query).found
+        if row not in rows:
+            rows = content.order
+        at = int(np.flatnonzero(rows == row)[0])
+        near = {"previous": at - 1, "next": at + 1}
+        beside = {
+            name: content.nodes[rows[other]] if 0 <= other < len(rows) else None
+            for name, other in near.items()
+        }
+        place = {"at": at, "count": len(rows), **beside}
+        return {**part(content, row), "index": content.index([row]), "place": place}
 
-    def words(self, query: dict[str, str]) -> Any:
-        """Places of the nodes whose text has all of some words."""
-        sought, views = query["words"].lower().split(), self.content.views
-        found = []
-        for place, row in enumerate(self.rows):
-            text = (views.sources.text(views.summary.nodes[row]) or "").lower()
-            if all(word in text for word in sought):
-                found.append(place)
-        return found
+    def judged(self, query: dict[str, str]) -> Any:
+        """The drawn sample, and all nodes of which an auditor has said something."""
+        said, drawn = self.verdicts({}), set(self.content.drawn)
+        rows = [row for row, node in enumerate(self.content.nodes) if node in said or row in drawn]
+        return self.content.index(rows)
+
+    def _searched(self, query: dict[str, str]) -> Listing:
+        listing = self._listing(Asked.of(query))
+        listing.search(PATIENCE)
+        return listing
 
     def verdicts(self, query: dict[str, str]) -> Any:
         """What an auditor has said of this evidence, by node."""
@@ -130,9 +165,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         parts: dict[str, Callable[[dict[str, str]], Any]] = {
             "overview": site.overview,
-            "index": site.index,
+            "nodes": site.nodes,
             "node": site.node,
-            "words": site.words,
+            "judged": site.judged,
             "verdicts": site.verdicts,
         }
         if what not in parts:

@@ -175,6 +175,27 @@ class Run:
         columns = ["node", "hop", "start", "end", "weight", "text"]
         return pd.DataFrame(rows, columns=columns).sort_values("weight", ascending=False, ignore_index=True)
 
+    def audit(self, *, site: str | None = None) -> list[Path]:
+        """Verify the evidence and write a page of it for each site, as `fedtag audit` does; where the pages lie.
+
+        They hold the texts of a site, and stay inside it.
+
+        Args:
+            site: the only one whose evidence is read; all where None.
+
+        Raises:
+            RunError: there is no evidence, or some does not hold against the texts; the pages say which.
+        """
+        from fedtag.audits.examination import examine
+
+        found = examine(self.path, site)
+        pages = [page for page, _ in found.pages]
+        if not found.verified:
+            faults = [fault for one in found.sites for fault in one.verification.violations]
+            said = "; ".join([*([found.lacking] if found.lacking else []), *faults[:1]])
+            raise RunError(f"the evidence of {self.path} does not hold: {said}; see {pages[0]}")
+        return pages
+
     def plot(self) -> Figure:
         """The metric by which rounds are chosen, on validation and test nodes; the released round is marked.
 

@@ -71,9 +71,9 @@ def ask(
 PLACES = (
     "/site-a/",
     "/site-a/overview",
-    "/site-a/index",
-    "/site-a/node?row=0",
-    "/site-a/words?words=text",
+    "/site-a/nodes?words=text",
+    "/site-a/node?node=0",
+    "/site-a/judged",
     "/",
 )
 
@@ -87,14 +87,14 @@ def test_without_the_token_nothing_is_told(serve: Callable[..., AuditServer], to
         assert "text of node" not in said
         assert "lacks its token" in said
     # The control: whoever has it is told.
-    status, said = ask(server, f"/site-a/node?row=0&token={TOKEN}")
+    status, said = ask(server, f"/site-a/node?node=0&token={TOKEN}")
     assert status == 200
     assert "text of node 0" in said
 
 
 def test_a_rebound_name_is_refused(serve: Callable[..., AuditServer]) -> None:
     """A page of evil.example, whose name now leads to this machine, asks with a token that it found out."""
-    path = f"/site-a/node?row=0&token={TOKEN}"
+    path = f"/site-a/node?node=0&token={TOKEN}"
     server = serve()
     for host in (
         f"{EVIL}:{server.server_port}",
@@ -138,8 +138,9 @@ def test_the_server_listens_on_loopback_alone_and_answers_nothing_else(
     assert server.server_address[0] == "127.0.0.1"
     for path in ("/site-b/", "/site-a/../../etc/passwd", "/site-a/files", "/"):
         assert ask(server, f"{path}?token={TOKEN}")[0] == 404
-    for row in ("60", "x", "1e9"):
-        assert ask(server, f"/site-a/node?row={row}&token={TOKEN}")[0] == 400
+    for query in ("from=x", "from=-1", "only=others"):
+        assert ask(server, f"/site-a/nodes?{query}&token={TOKEN}")[0] == 400
+    assert ask(server, f"/site-a/node?node=60&token={TOKEN}") == (200, "null")
     assert ask(server, f"/site-a/node?token={TOKEN}")[0] == 400
 
 

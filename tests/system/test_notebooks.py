@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 from jupyter_client.manager import KernelManager, start_new_kernel
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell
+
+from tests.audited import page_blocks
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NOTEBOOKS = sorted(path.name for path in EXAMPLES.glob("*.ipynb"))
@@ -128,6 +131,44 @@ def test_tables_become_a_report_with_evidence(tmp_path: Path) -> None:
     page = tmp_path / "runs" / "scipy" / "report.html"
     assert page.name in shown(outputs["report"])
     assert "<html" in page.read_text(encoding="utf-8")
+
+
+def test_a_bibliography_becomes_a_report_and_pages_of_evidence(tmp_path: Path) -> None:
+    outputs = executed(
+        "bibliography.ipynb",
+        tmp_path,
+        "import json\n"
+        "pages = [str(page) for page in run.audit()]\n"
+        "folder = run.path / 'sites' / 'client-00'\n"
+        "changed = pd.read_parquet(folder / 'nodes.parquet')\n"
+        "changed['text'] = changed['text'] + ' and more'\n"
+        "changed.to_parquet(folder / 'nodes.parquet')\n"
+        "try:\n    run.audit()\n    said = ''\n"
+        "except fedtag.errors.RunError as error:\n    said = str(error)\n"
+        "print(json.dumps([papers.to_dict('records'), edges.to_dict('records'), pages, said]))",
+    )
+    papers, edges, pages, said = told(outputs)
+    assert "Empty DataFrame" in shown(outputs["graph"])
+    assert f"{len(papers)} nodes" in shown(outputs["graph"])
+    authors = [set(paper["authors"].split("; ")) for paper in papers]
+    assert {(edge["id_a"], edge["id_b"]): edge["shared"] for edge in edges} == {
+        (one, other): len(authors[one] & authors[other])
+        for one, other in combinations(range(len(papers)), 2)
+        if authors[one] & authors[other]
+    }
+    rounds = lines(tmp_path / "runs" / "papers" / "metrics.jsonl")
+    last = [float(value) for value in shown(outputs["run"]).splitlines()[-1].split()[1:]]
+    assert last == pytest.approx(
+        [rounds[-1][key] for key in ("round", "train_loss", "val_accuracy", "test_accuracy")], abs=1e-5
+    )
+    assert max(row["val_accuracy"] for row in rounds) > 0.7, "two fields: chance is 0.5"
+    assert "report.html" in shown(outputs["report"])
+    assert [Path(page).name for page in pages] == ["audit-client-00.html", "audit-client-01.html"]
+    held = [page_blocks(Path(page).read_text(encoding="utf-8")) for page in pages]
+    assert sum(overview["total"] for overview, _ in held) == len(papers)
+    assert all(any(page in line for page in pages) for line in shown(outputs["pages"]).splitlines())
+    assert "does not hold" in said
+    assert "another SHA-256" in said
 
 
 def test_a_kernel_that_is_killed_in_the_middle_is_resumed_in_another(tmp_path: Path) -> None:

@@ -30,25 +30,26 @@ class Content:
 
     def __init__(self, views: Views, sample: int = SAMPLE) -> None:
         self.views = views
-        told, names = views.summary, dict[str, int]()
-        self.prediction, self.label = _codes(told.predictions, names), _codes(told.labels, names)
-        self.classes = list(names)
-        self.confidence = np.array(told.confidences, np.float64)
-        self.flags = np.array(told.flags, np.int64)
-        self.nodes = [visible(str(node)) for node in told.nodes]
+        self.prediction, self.classes = views.packs.codes("prediction")
+        label, names = views.packs.codes("label")
+        self.classes += [name for name in names if name not in self.classes]
+        # The last one is of labels that are not known.
+        self.label = np.array([*map(self.classes.index, names), -1])[label]
+        self.confidence = views.packs.numbers("confidence")
+        self.nodes = [visible(str(node)) for node in views.nodes]
         self.drawn = self._drawn(sample)
         # Violations first, then the others as they come.
         self.order = np.argsort(~self.has("faulty"), kind="stable")
 
     def has(self, flag: str) -> Bool[np.ndarray, " packs"]:
         """Which packs' nodes have it, see `FLAGS`."""
-        return (self.flags & FLAGS[flag]) > 0
+        return (self.views.flags & FLAGS[flag]) > 0
 
     @cached_property
     def key(self) -> str:
         """Of the evidence: verdicts on it are kept under this name, and not taken for those on another model's."""
         views = self.views
-        said = repr((sorted(views.rounds), sorted(views.models), views.summary.nodes))
+        said = repr((views.rounds, sorted(views.packs.models), views.nodes))
         return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     @property
@@ -68,16 +69,19 @@ class Content:
     def index(self, rows: Sequence[int]) -> dict[str, Any]:
         """The nodes of some packs, by which they are found and listed: a column a property."""
         chosen = np.asarray(rows, np.int64)
-        drawn = set(self.drawn)
         return {
             "nodes": [self.nodes[row] for row in rows],
             "prediction": self.prediction[chosen].tolist(),
             "label": self.label[chosen].tolist(),
             "confidence": np.round(self.confidence[chosen], 4).tolist(),
-            "split": [self.views.summary.splits[row] for row in rows],
-            "flags": self.flags[chosen].tolist(),
-            "sample": [place for place, row in enumerate(rows) if row in drawn],
+            "split": [self.views.splits[row] for row in rows],
+            "flags": self.views.flags[chosen].tolist(),
         }
+
+    @cached_property
+    def shown_classes(self) -> list[str]:
+        """Names of the classes as a page shows them."""
+        return [visible(name) for name in self.classes]
 
     def overview(self, held: int) -> dict[str, Any]:
         """What is said of all nodes together.
@@ -90,11 +94,11 @@ class Content:
             "total": len(self.nodes),
             "held": held,
             "faulty": int(self.has("faulty").sum()),
-            "rounds": sorted(self.views.rounds),
+            "rounds": self.views.rounds,
             "key": self.key,
-            "classes": [visible(name) for name in self.classes],
+            "classes": self.shown_classes,
             "flags": FLAGS,
-            "drawn": len(self.drawn),
+            "sample": [self.nodes[row] for row in self.drawn],
             "byClass": self._by_class(),
             "bins": self._bins(),
             "reading": self._reading(),
@@ -109,7 +113,7 @@ class Content:
 
     def _by_class(self) -> list[dict[str, Any]]:
         """Nodes and errors of each label, and what it was most often taken for; most errors first."""
-        test = np.array([split == "test" for split in self.views.summary.splits], bool)
+        test = np.array([split == "test" for split in self.views.splits], bool)
         rows = []
         for code in range(len(self.classes)):
             of = self.label == code
@@ -199,10 +203,3 @@ def _placed(view: dict[str, Any], place: dict[NodeId, int]) -> dict[str, Any]:
         "spans": [[place[node], *rest] for node, *rest in view["spans"]],
         "faults": [visible(fault) for fault in view["faults"]],
     }
-
-
-def _codes(values: Sequence[str | None], names: dict[str, int]) -> Int[np.ndarray, " packs"]:
-    """Places of class names, -1 where there is none; names that are not yet there are added."""
-    return np.array(
-        [-1 if value is None else names.setdefault(value, len(names)) for value in values], np.int64
-    )

@@ -6,12 +6,14 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from fedtag.client.evidence.faithfulness_view import faithfulness_view
 from fedtag.client.evidence.measured import NOT_EFFECT, NOT_LOWER, OTHER_INPUTS, shown
@@ -25,6 +27,7 @@ MOST_BYTES = 6_000_000
 """A page holds no more; `fedtag audit --serve` shows any number of nodes."""
 SCRIPTS = (
     "elements",
+    "matching",
     "source",
     "wording",
     "verdicts",
@@ -125,6 +128,11 @@ def _digest(source: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
 
 
+def _code(sentence: str) -> Markup:
+    """A sentence of ours, whose `commands` stand in a type of their own."""
+    return Markup(re.sub("`(.+?)`", r"<code>\1</code>", str(escape(sentence))))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -136,4 +144,5 @@ def _environment() -> Environment:
         finalize=visible_value,
     )
     environment.filters["share"] = shown
+    environment.filters["code"] = _code
     return environment

@@ -11,9 +11,11 @@ from jaxtyping import Int
 
 from fedtag.client.evidence.between import Between
 from fedtag.client.evidence.measured import NodeFaithfulness
+from fedtag.client.evidence.pack_table import PackTable, owners
 from fedtag.client.evidence.packs import EvidencePack, NodeId
 from fedtag.client.evidence.page.excerpt import Part, excerpt
-from fedtag.client.evidence.verification import Budgets, SourceTexts, chunk_violation, pack_violations
+from fedtag.client.evidence.source_texts import SourceTexts
+from fedtag.client.evidence.verification import Budgets, Verification, chunk_violation, verify
 from fedtag.client.text.citations import rendered
 
 FLAGS = {
@@ -39,6 +41,7 @@ class AuditedSite:
         splits: train, val, test or none for each of `node_ids`; empty where they are not known.
         measured: faithfulness of nodes.
         edges: pairs of places in `node_ids`; with them the page draws whom the selection passed over.
+        verification: of these packs; they are verified where it is missing.
     """
 
     title: str
@@ -49,61 +52,48 @@ class AuditedSite:
     splits: Sequence[str] = ()
     measured: Mapping[NodeId, NodeFaithfulness] = field(default_factory=dict)
     edges: Int[np.ndarray, "edges 2"] | None = None
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What is said of every node in a list, in the order of the packs.
-
-    Args:
-        nodes, predictions, labels, confidences: as the packs have them.
-        splits: train, val, test or none; empty where it is not known.
-        flags: what each has, see `FLAGS`.
-        faults: what verification found of each.
-    """
-
-    nodes: list[NodeId] = field(default_factory=list)
-    predictions: list[str] = field(default_factory=list)
-    labels: list[str | None] = field(default_factory=list)
-    confidences: list[float] = field(default_factory=list)
-    splits: list[str] = field(default_factory=list)
-    flags: list[int] = field(default_factory=list)
-    faults: list[list[str]] = field(default_factory=list)
+    verification: Verification | None = None
 
 
 class Views:
-    """Every node of a site, as a page shows it.
+    """Every node of a site, as a page shows it; one is made when it is asked for.
 
     Args:
-        site: whose evidence it is; each pack is verified.
+        site: whose evidence it is.
+
+    Attributes:
+        packs: its evidence.
+        nodes: the packs' own.
+        splits: train, val, test or none for each of `nodes`; empty where it is not known.
+        faults: what verification found, by place of the pack.
+        flags: what each has, see `FLAGS`.
     """
 
     def __init__(self, site: AuditedSite) -> None:
         self.site = site
+        self.packs = PackTable.of(site.packs)
+        self.nodes = self.packs.nodes[: len(self.packs)]
         self.sources = SourceTexts(site.node_ids, site.texts)
-        self.summary = Summary()
-        self.rounds, self.models = set[int](), set[str]()
         self._between = Between(site.node_ids, site.edges)
-        told, budgets = self.summary, site.budgets
+        verified = site.verification or verify(
+            self.packs, site.node_ids, site.texts, site.budgets.hops, site.budgets.chunks
+        )
+        self.faults = verified.by_pack
         split_of = dict(zip(site.node_ids, site.splits, strict=True)) if site.splits else {}
-        # Packs are made as they are read, so that one pass does.
-        for pack in site.packs:
-            self.rounds.add(pack.round)
-            self.models.add(pack.model)
-            told.nodes.append(pack.node)
-            told.predictions.append(pack.prediction)
-            told.labels.append(pack.label)
-            told.confidences.append(pack.confidence)
-            told.splits.append(split_of.get(pack.node, ""))
-            told.faults.append(pack_violations(pack, self.sources, budgets.hops, budgets.chunks))
-            told.flags.append(_flags(pack, told.faults[-1], site.measured.get(pack.node)))
+        self.splits = [split_of.get(node, "") for node in self.nodes]
+        self.flags = self._flags()
+
+    @property
+    def rounds(self) -> list[int]:
+        """Those that the packs name."""
+        return sorted(self.packs.table["round"].drop_null().unique().to_pylist())
 
     def view(self, row: int) -> dict[str, Any]:
         """The evidence of a pack's node in plain types; nodes are their identifiers.
 
         Neighbours stand by hop, spans by weight, the strongest first. A span that does not verify carries why.
         """
-        pack = self.site.packs[row]
+        pack = self.packs[row]
         measured = self.site.measured.get(pack.node)
         ranked = sorted(pack.chunks, key=lambda chunk: -chunk.weight)
         return {
@@ -111,7 +101,7 @@ class Views:
             "round": pack.round,
             "model": pack.model,
             "share": pack.evidence_share,
-            "faults": self.summary.faults[row][:MOST],
+            "faults": list(self.faults.get(row, ()))[:MOST],
             "kept": [
                 [near.node, near.hop, near.weight, list(self._between.nodes(pack, near.node))]
                 for near in sorted(pack.neighbours, key=lambda near: (near.hop, -near.weight))[:MOST]
@@ -141,9 +131,9 @@ class Views:
 
     def nodes_of(self, rows: Sequence[int]) -> list[NodeId]:
         """Those that the views of some packs mention, the packs' own first."""
-        found: dict[NodeId, None] = dict.fromkeys(self.summary.nodes[row] for row in rows)
+        found: dict[NodeId, None] = dict.fromkeys(self.nodes[row] for row in rows)
         for row in rows:
-            pack = self.site.packs[row]
+            pack = self.packs[row]
             found.update(dict.fromkeys(near.node for near in pack.neighbours))
             found.update(dict.fromkeys(chunk.node for chunk in pack.chunks))
             for _, some in self._between.passed_over(pack):
@@ -158,10 +148,10 @@ class Views:
         A text that none of them quotes, of a node that has none of these packs, is told by its beginning; a node that
         is not in the folder has none.
         """
-        own = {self.summary.nodes[row] for row in rows}
+        own = {self.nodes[row] for row in rows}
         spans: dict[NodeId, list[tuple[int, int]]] = {}
         for row in rows:
-            for chunk in self.site.packs[row].chunks:
+            for chunk in self.packs[row].chunks:
                 spans.setdefault(chunk.node, []).append((chunk.start, chunk.end))
         found: list[tuple[int, list[Part]] | tuple[None, None]] = []
         for node in nodes:
@@ -174,14 +164,20 @@ class Views:
                 found.append((len(text), excerpt(text[: BEGINNING + 1], ())))
         return found
 
-
-def _flags(pack: EvidencePack, faults: Sequence[str], measured: NodeFaithfulness | None) -> int:
-    told = {
-        "faulty": bool(faults),
-        "measured": measured is not None,
-        "summarised": pack.account is not None,
-        "foreign": bool(pack.chunks) and all(chunk.node != pack.node for chunk in pack.chunks),
-        "other-inputs": pack.evidence_share is not None and pack.evidence_share < 0.5,
-        "unmoved": measured is not None and bool(pack.chunks) and not measured.fell,
-    }
-    return sum(FLAGS[name] for name, holds in told.items() if holds)
+    def _flags(self) -> Int[np.ndarray, " packs"]:
+        packs, measured = self.packs, self.site.measured
+        quoted = packs.chunks
+        owner, count = owners(quoted), len(packs)
+        codes, _ = packs.codes("node", whole=True)
+        quotes = np.bincount(owner, minlength=count) > 0
+        own = np.bincount(owner[codes[owner] == codes[quoted["row"]]], minlength=count) > 0
+        seen = [measured.get(node) for node in self.nodes] if measured else [None] * count
+        told = {
+            "faulty": np.isin(np.arange(count), list(self.faults)),
+            "measured": np.array([one is not None for one in seen], bool),
+            "summarised": packs.table["account"][:count].is_valid().to_numpy(),
+            "foreign": quotes & ~own,
+            "other-inputs": packs.numbers("evidence_share") < 0.5,
+            "unmoved": quotes & np.array([one is not None and not one.fell for one in seen], bool),
+        }
+        return sum(FLAGS[name] * holds.astype(np.int64) for name, holds in told.items())

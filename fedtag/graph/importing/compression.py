@@ -29,6 +29,8 @@ OF_MAC = "__MACOSX/"
 """Where a Mac's zip files keep icons and the like."""
 DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, pa.ArrowException)
 """Raised of what is no whole compressed file."""
+MOST_LAYERS = 3
+"""Compressions inside one another, as of a file that a server packed once more on its way."""
 SMALL, MOST_GROWTH = 2**28, 200
 """Bytes that any file may unpack to, and how many times its size those may be beyond."""
 
@@ -39,21 +41,35 @@ def unpacked(path: Path, scratch: Path) -> tuple[Path, tuple[str, ...]]:
     Raises:
         DataError: it is cut off or damaged, or a zip file of several files.
     """
+    plain, remarks = path, list[str]()
+    while suffix := _packing(plain, inside=bool(remarks)):
+        if len(remarks) == MOST_LAYERS:
+            raise refused(path.name, f"is compressed more than {MOST_LAYERS} times", "unpack it yourself")
+        plain = _without(plain, suffix, path, scratch)
+        remarks.append(f"unpacked ({suffix[1:]})")
+    return plain, tuple(remarks)
+
+
+def _packing(path: Path, inside: bool) -> str:
+    """The ending of files that are packed as this one is; empty where it is not, or a zip file inside."""
     form = form_of(path)
-    suffix = "" if form is None else form.suffixes[-1] if form.suffixes else ""
-    if suffix not in OPENERS:
-        return path, ()
+    suffix = "" if form is None or not form.suffixes else form.suffixes[-1]
+    return suffix if suffix in OPENERS and not (inside and suffix == ".zip") else ""
+
+
+def _without(packed: Path, suffix: str, path: Path, scratch: Path) -> Path:
+    """A file without one compression; what is wrong with it is said of `path`, which the user knows."""
     copy = scratch / f"unpacked-{len(list(scratch.iterdir()))}-{path.stem}"
     try:
-        with OPENERS[suffix](path) as packed, copy.open("wb") as plain:
-            while chunk := packed.read(CHUNK):
+        with OPENERS[suffix](packed) as stream, copy.open("wb") as plain:
+            while chunk := stream.read(CHUNK):
                 plain.write(chunk)
                 _check_growth(path, plain.tell())
     except DAMAGED as error:
         if isinstance(error, OSError) and error.errno in FULL:
             raise
         raise refused(path.name, CUT_OFF, COPY_AGAIN) from error
-    return copy, (f"unpacked ({suffix[1:]})",)
+    return copy
 
 
 def _only_member(path: Path) -> BinaryIO:

@@ -9,15 +9,16 @@ function bins(counts) {
         drawn("title", null, two[0] + " right")),
       drawn("rect", { class: "wrong", x: x, width: 30, y: 120 - right - wrong, height: wrong },
         drawn("title", null, two[1] + " wrong")),
-      drawn("text", { class: "soft", x: x, y: 136 }, place * 10)
+      drawn("text", { class: "soft", x: x, y: 136, "text-anchor": "middle" }, place * 10)
     ];
   });
   const told = counts.map(function (two, place) {
     return place * 10 + " to " + (place + 1) * 10 + " %: " + two[0] + " right, " + two[1] + " wrong";
   });
-  return drawn("svg", { class: "bins", viewBox: "0 0 400 150", role: "img", "aria-label": told.join("; ") },
+  return drawn("svg", { class: "bins", viewBox: "0 0 400 166", role: "img", "aria-label": told.join("; ") },
     columns,
     drawn("line", { class: "axis", x1: 26, x2: 392, y1: 120, y2: 120 }),
-    drawn("text", { class: "soft", x: 0, y: 14 }, most),
-    drawn("text", { class: "soft", x: 372, y: 149, "text-anchor": "end" }, "confidence in %"));
+    drawn("text", { class: "soft", x: 0, y: 14 }, counted(most, "node", "nodes")),
+    drawn("text", { class: "soft", x: 390, y: 136, "text-anchor": "middle" }, 100),
+    drawn("text", { class: "soft", x: 390, y: 160, "text-anchor": "end" }, "confidence in %"));
 }

@@ -11,12 +11,12 @@ function check(fault) {
     : el("span", { class: "bad" }, "✗ not verified: this span " + fault);
 }
 
-function headline(page, row) {
-  const index = page.index, classes = page.overview.classes, label = index.label[row];
-  return el("p", null, "Predicted ", el("b", null, el("bdi", null, classes[index.prediction[row]])), " with ",
-    share(index.confidence[row]), " confidence",
+function headline(page, one) {
+  const classes = page.overview.classes, label = one.label;
+  return el("p", null, "Predicted ", el("b", null, el("bdi", null, classes[one.prediction])), " with ",
+    share(one.confidence), " confidence",
     label < 0 ? el("span", { class: "soft" }, " (no label known here)")
-      : label === index.prediction[row] ? [": ", el("b", { class: "good" }, "✓ correct")]
+      : label === one.prediction ? [": ", el("b", { class: "good" }, "✓ correct")]
         : [": ", el("b", { class: "bad" }, "✗ wrong, the label is ", el("bdi", null, classes[label]))]);
 }
 
@@ -105,20 +105,19 @@ function sources(view, names, texts) {
   });
 }
 
-async function node(page, row) {
-  const index = page.index, called = index.nodes[row], found = await page.source.node(row);
-  const view = found.view, names = found.names, texts = found.texts;
-  const split = SPLITS[index.split[row]];
+function node(page, found) {
+  const view = found.view, names = found.names, texts = found.texts, one = found.entry, called = one.node;
+  const split = SPLITS[one.split];
   return [
-    turning(page, row),
+    turning(found.place),
     el("h2", null, "Node ", name(called)),
     split ? el("p", null, el("span", { class: "tag" }, split)) : null,
-    headline(page, row),
+    headline(page, one),
     how(page, view, names, texts, called),
     view.faults.length ? [el("h3", { class: "bad" }, "Violations"),
       el("ul", null, view.faults.map(function (fault) { return el("li", { class: "bad" }, fault); }))] : null,
-    verdictBox(page, row),
-    removal(view, page.overview.classes[index.prediction[row]]),
+    verdictBox(page, called),
+    removal(view, page.overview.classes[one.prediction]),
     el("h3", null, "Neighbourhood"),
     el("p", { class: "legend" }, "Full circles were kept, their size and line by weight; empty ones were passed over. " +
       "Press one to go there."),

@@ -41,7 +41,7 @@ function overview(page) {
     ] : el("p", null, "No label is known here: nothing can be said of errors."),
     el("h3", null, "Worth reading"),
     reading.length ? el("ul", null, reading) : el("p", null, "Nothing stands out."),
-    el("p", null, el("a", { href: "#sample" }, "A sample of " + counted(told.drawn, "node", "nodes") +
+    el("p", null, el("a", { href: "#sample" }, "A sample of " + counted(told.sample.length, "node", "nodes") +
       ", drawn at random"), " is where an audit begins: nobody chose them."),
   ];
 }

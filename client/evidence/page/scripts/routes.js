@@ -9,31 +9,27 @@ function asked() {
   return { part: part, values: Object.fromEntries(new URLSearchParams(at < 0 ? "" : hash.slice(at + 1))) };
 }
 
-function turning(page, row) {
-  const rows = page.list.includes(row) ? page.list : page.index.nodes.map(function (_, one) { return one; });
-  const at = rows.indexOf(row);
+function turning(place) {
   function button(said, other, keys) {
     return el("button", {
-      type: "button", id: keys, disabled: other === undefined,
-      click: function () { location.hash = nodeHash(page.index.nodes[other]); }
+      type: "button", id: keys, disabled: !other, click: function () { location.hash = nodeHash(other); }
     }, said);
   }
   return el("div", { class: "row" },
-    button("← Previous", rows[at - 1], "previous"),
-    button("Next →", rows[at + 1], "next"),
-    el("span", { class: "soft" }, (at + 1) + " of " + rows.length + "; the keys ← and → turn too"));
+    button("← Previous", place.previous, "previous"),
+    button("Next →", place.next, "next"),
+    el("span", { class: "soft" }, (place.at + 1) + " of " + place.count + "; the keys ← and → turn too"));
 }
 
 async function shown() {
   const turn = ++turns, where = asked(), main = document.getElementById("main");
   let parts;
-  page.index = page.index || (where.part === "overview" || where.part === "" ? null : await page.source.index());
   if (where.part.startsWith("node=")) {
-    const called = decodeURIComponent(where.part.slice(5)), row = page.index.nodes.indexOf(called);
-    parts = row < 0
+    const called = decodeURIComponent(where.part.slice(5)), found = await page.source.node(called, page.list);
+    parts = found === null
       ? [el("h2", null, "Node ", name(called)), el("p", null, "This node is not on this page. ",
         el("a", { href: "#nodes" }, "All nodes"))]
-      : await node(page, row);
+      : node(page, found);
   } else if (where.part === "nodes") {
     parts = await nodes(page, where.values);
   } else if (where.part === "sample") {
@@ -72,7 +68,7 @@ async function start() {
   try {
     const head = document.getElementById("head");
     const source = head ? await carried(head, document.getElementById("data")) : await served();
-    page = { source: source, overview: source.overview, index: null, list: [] };
+    page = { source: source, overview: source.overview, list: {} };
     await readVerdicts(source);
     document.getElementById("verdict").replaceChildren(
       ...told(page.overview).filter(Boolean));

@@ -9,8 +9,7 @@ async function readVerdicts(source) {
   verdicts = await source.kept();
 }
 
-function verdictBox(page, row) {
-  const node = page.index.nodes[row];
+function verdictBox(page, node) {
   const kept = verdicts[node] || {};
   const note = el("textarea", { rows: 2, "aria-label": "Note", placeholder: "Note" });
   note.value = kept.note || "";
@@ -37,27 +36,25 @@ function verdictBox(page, row) {
   return box;
 }
 
-function exported(page) {
-  const index = page.index, sample = new Set(index.sample);
-  const rows = index.nodes.flatMap(function (node, row) {
-    const kept = verdicts[node];
-    if (!kept && !sample.has(row)) { return []; }
-    return [Object.assign({
-      node: node,
-      sampled: sample.has(row),
-      prediction: page.overview.classes[index.prediction[row]],
-      label: index.label[row] < 0 ? null : page.overview.classes[index.label[row]],
-      confidence: index.confidence[row]
-    }, kept || { verdict: null, note: "", at: null })];
+async function exported(page) {
+  const overview = page.overview, sample = new Set(overview.sample);
+  const rows = (await page.source.judged(verdicts)).map(function (one) {
+    return Object.assign({
+      node: one.node,
+      sampled: sample.has(one.node),
+      prediction: overview.classes[one.prediction],
+      label: one.label < 0 ? null : overview.classes[one.label],
+      confidence: one.confidence
+    }, verdicts[one.node] || { verdict: null, note: "", at: null });
   });
-  return JSON.stringify({ title: page.overview.title, evidence: page.overview.key, verdicts: rows }, null, 1) + "\n";
+  return JSON.stringify({ title: overview.title, evidence: overview.key, verdicts: rows }, null, 1) + "\n";
 }
 
 function exportButton(page) {
   return el("button", {
     type: "button",
-    click: function () {
-      const address = URL.createObjectURL(new Blob([exported(page)], { type: "application/json" }));
+    click: async function () {
+      const address = URL.createObjectURL(new Blob([await exported(page)], { type: "application/json" }));
       const link = el("a", { href: address, download: "verdicts-" + page.overview.key + ".json" });
       document.body.append(link);
       link.click();

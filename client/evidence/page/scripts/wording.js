@@ -23,8 +23,8 @@ const ONLY = {
 const ORDERS = { "": "as they come", sure: "most confident first", unsure: "least confident first" };
 const READING = {
   faulty: "Evidence that does not verify",
-  wrong: "Wrong, and sure of it",
-  right: "Right, but hardly sure",
+  wrong: "Wrong, the surest first",
+  right: "Right, the least sure first",
   unmoved: "Removing the strongest span did not lower the probability",
   foreign: "No span comes from the node's own text",
   "other-inputs": "Most of the prediction came from other inputs"

@@ -151,6 +151,11 @@ def test_pydocs_by_name():
 def test_unknown_source():
     with pytest.raises(DataError, match="neither a folder nor a file here; give a data folder"):
         load_source("no_such_thing")
+    for name, meant in (("pydoc", "'pydocs'"), ("pydocs_brief", "'pydocs-brief'"), ("sora", "'cora'")):
+        with pytest.raises(DataError, match=f"did you mean {meant}"):
+            load_source(name)
+    with pytest.raises(DataError, match="use one of pydocs-brief, pydocs, cora"):
+        load_source("no_such_thing")
 
 
 def test_a_public_set_without_masks_gets_the_usual_split(tmp_path):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
 import json
 import socket
+import zipfile
 from pathlib import Path
 
 import duckdb
@@ -95,6 +98,38 @@ def test_what_is_no_table_is_called_what_it_is(content: bytes, what: str, tmp_pa
     with pytest.raises(DataError, match=f"n.csv: .*{what}"):
         import_folder(Recipe.of(nodes=str(nodes), edges=str(edges), **NAMED), tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["e.csv", "n.csv"]
+
+
+def zipped(name: str, content: bytes) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr(name, content)
+    return held.getvalue()
+
+
+def test_what_was_packed_more_than_once_is_unpacked(tmp_path: Path) -> None:
+    """As a browser leaves what a server packs on its way."""
+    plain = b"paper,abstract,field\np1,a,x\np2,b,y\n"
+    edges = tmp_path / "e.csv"
+    edges.write_text("a,b\np1,p2\n")
+    packed = {
+        "twice.csv.gz": gzip.compress(gzip.compress(plain)),
+        "in.csv.zip": zipped("nodes.csv.gz", gzip.compress(plain)),
+        "bz.csv.gz": gzip.compress(bz2.compress(plain)),
+    }
+    for name, content in packed.items():
+        (tmp_path / name).write_bytes(content)
+        made = import_folder(
+            Recipe.of(nodes=str(tmp_path / name), edges=str(edges), **NAMED), tmp_path / "out"
+        )
+        graph = read_folder(made.folder, require_training=False).graph
+        assert (graph.node_ids, graph.texts) == (("p1", "p2"), ("a", "b"))
+    deep = plain
+    for _ in range(4):
+        deep = gzip.compress(deep)
+    (tmp_path / "deep.csv").write_bytes(deep)
+    with pytest.raises(DataError, match=r"deep\.csv: is compressed more than 3 times; unpack it yourself"):
+        import_folder(Recipe.of(nodes=str(tmp_path / "deep.csv"), edges=str(edges), **NAMED), tmp_path / "no")
 
 
 def test_entities_of_xml_do_not_fill_the_memory(tmp_path: Path) -> None:
