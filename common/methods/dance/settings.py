@@ -17,6 +17,11 @@ class DanceConfig(CoreConfig):
     one_hop_budget: Annotated[int, Field(ge=0)] = Field(3, description="neighbours kept at hop 1")
     two_hop_budget: Annotated[int, Field(ge=0)] = Field(2, description="neighbours kept at hop 2")
     two_hop_cap: Count = Field(256, description="larger two-hop sets are sampled down to this")
+    two_hop_paths: Count = Field(
+        4096,
+        description="paths of length two that a node walks at most; with more, its two-hop set is sampled from a "
+        "random part of all nodes",
+    )
     difficulty: Literal["largest", "smallest", "none"] = Field(
         "largest", description="entropy order by which two-hop candidates are pre-filtered"
     )
