@@ -114,6 +114,7 @@ SUMMARY_KEYS = [
     "test_auprc",
     "test_classes",
     "split",
+    "link_candidates",
 ]
 
 
