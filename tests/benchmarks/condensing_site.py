@@ -96,10 +96,10 @@ def condensed(nodes: int, device: str = "cpu", exact_core: int | None = None) ->
         step=0,
         pace=1.0,
     )
-    clock.lap("core")
+    clock.lap("choice of the core")
     evidence, seen, _ = chosen_views(model, local, passed, core.nodes)
     x = model.fuse(seen)
-    clock.lap("evidence")
+    clock.lap("evidence of the core")
     adjacency, made = core_graph(settings, local, evidence, x)
     clock.lap("topology")
     return {

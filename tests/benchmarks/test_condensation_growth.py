@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from matplotlib.figure import Figure
+from torch.nn.functional import normalize
+
+from fedtag.client.condense.core.candidates import candidate_support, indexed_support
+from fedtag.client.condense.core.prior import evidence_prior
+from fedtag.common.numerics.ragged import Ragged
+from tests.benchmarks.drawn_graphs import drawn_graph
 
 pytestmark = pytest.mark.benchmark
 
@@ -72,6 +79,32 @@ def test_growth() -> None:
     assert exponents["all"] <= MOST
     assert exponents["two-hop entries"] <= 1.01
     assert exponents["MB of the work"] <= MOST
+
+
+def test_the_index_finds_most_candidates() -> None:
+    rows = []
+    for core in (1000, 3000, 8000):
+        chunks = drawn_graph(core, 1.0).chunks
+        unit = normalize(chunks.mean(1), dim=1)
+        of_row = Ragged(2 * torch.arange(core + 1), torch.arange(2 * core))
+        prior = evidence_prior(of_row, chunks.flatten(0, 1))
+        (exact, real, value), (found, known, _) = (
+            candidate_support(unit, prior, 10),
+            indexed_support(unit, prior, 10),
+        )
+        hit = ((exact.unsqueeze(2) == found.unsqueeze(1)) & known.unsqueeze(1)).any(2) & real
+        rows.append(
+            {
+                "core": core,
+                "candidates found": float(hit.sum() / real.sum()),
+                "of S found": float((value * hit).sum() / value.sum()),
+            }
+        )
+    OUT.mkdir(parents=True, exist_ok=True)
+    table = pd.DataFrame(rows)
+    table.to_csv(OUT / "recall.csv", index=False, float_format="%.4f")
+    print(f"\n{table.to_string(index=False)}")  # noqa: T201
+    assert (table["candidates found"] > 0.85).all()
 
 
 def drawn(table: pd.DataFrame, parts: list[str], size: pd.Series) -> Figure:

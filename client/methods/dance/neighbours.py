@@ -43,15 +43,16 @@ def two_hop(
 
     A set above `cap` is replaced by a sample of `cap` nodes without replacement, uniform over the set. A row with
     more than `paths` paths of length two walks only those to a random half of all nodes, or a quarter, an eighth …,
-    about 4 · cap of them; where that reaches less than `cap`, the halving is taken back. So work and memory grow
-    with the rows times `paths` at most, whatever the degrees are, and blocks of rows bound memory. Who is drawn
-    depends on (seed, node, candidate) only, not on the blocks or on which rows are asked for.
+    about 4 · cap of them; where that reaches less than `cap`, the halving is taken back. So a row walks about `paths`
+    at most, whatever the degrees are, unless more lead into a set that is not above the cap: degree · (degree + cap)
+    bounds these. Blocks of rows bound memory. Who is drawn depends on (seed, node, candidate) only, not on the blocks
+    or on which rows are asked for.
 
     Args:
         edge_index: an undirected edge stands in both directions.
         num_nodes: n.
         cap: largest size of a set, >= 1.
-        paths: most paths of length two that a row walks in full, >= 1.
+        paths: most paths of length two that a row walks before it is thinned, >= 1.
         seed: of the sampling.
         rows: nodes whose sets are wanted, in this order; all of them where absent.
         block_entries: paths that a block may hold, above what a single row needs.

@@ -19,8 +19,7 @@ class DanceConfig(CoreConfig):
     two_hop_cap: Count = Field(256, description="larger two-hop sets are sampled down to this")
     two_hop_paths: Count = Field(
         4096,
-        description="paths of length two that a node walks at most; with more, its two-hop set is sampled from a "
-        "random part of all nodes",
+        description="of a node with more paths of length two a large two-hop set is sampled without walking them all",
     )
     difficulty: Literal["largest", "smallest", "none"] = Field(
         "largest", description="entropy order by which two-hop candidates are pre-filtered"
