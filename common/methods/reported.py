@@ -39,12 +39,14 @@ class Training(TypedDict):
 
 
 class Condensation(TypedDict):
-    """Nodes of the condensed and of the original graph, and shares of the former that are near to real ones."""
+    """Nodes of the condensed and of the original graph, shares of the former that are near to real ones, and whether
+    its links are among candidates of an approximate index."""
 
     core: Number
     nodes: Number
     copied: NotRequired[Share]
     close: NotRequired[Share]
+    approximate: NotRequired[bool]
 
 
 def _split(sizes: Sizes) -> Sizes:

@@ -26,13 +26,10 @@ class Ragged:
     @classmethod
     def from_pairs(cls, row: Int[Tensor, " pairs"], index: Int[Tensor, " pairs"], num_rows: int) -> Ragged:
         """The sets of the pairs (row, id), in any order; repeated pairs count once."""
-        if row.numel() == 0:
-            return cls(row.new_zeros(num_rows + 1), index)
-        span = int(index.max()) + 1
-        key = torch.unique(row * span + index, sorted=True)
-        row, index = key // span, key % span
-        width = torch.bincount(row, minlength=num_rows)
-        return cls(torch.cat([width.new_zeros(1), width.cumsum(0)]), index)
+        # Row and id as one number, for which no id has to be read from the device.
+        key = torch.unique((row << 32) + index, sorted=True)
+        starts = torch.arange(num_rows + 1, device=row.device) << 32
+        return cls(torch.searchsorted(key, starts), key & 0xFFFFFFFF)
 
     @classmethod
     def singletons(cls, index: Int[Tensor, " rows"]) -> Ragged:
@@ -68,7 +65,13 @@ class Ragged:
         width, entries = self.width, self.index.numel()
         # Widths 2, 3-4, 5-8, … : the exponent of the next power of two, exact in float64.
         exponent = width.clamp_min(1).double().log2().ceil().long()
-        counts = torch.bincount(exponent).tolist()
+        most = torch.zeros(64, dtype=width.dtype, device=width.device)
+        counts, most = torch.stack(
+            [
+                most.index_add(0, exponent, torch.ones_like(width)),
+                most.scatter_reduce(0, exponent, width, "amax"),
+            ]
+        ).tolist()
         order = torch.sort(exponent, descending=True, stable=True).indices
         blocks = []
         begin = end = widest = 0
@@ -80,7 +83,7 @@ class Ragged:
                 continue
             if end > begin:
                 rows = order[begin:end]
-                column = torch.arange(int(width[rows].max()), device=width.device)
+                column = torch.arange(most[widest], device=width.device)
                 position = self.ptr[rows].unsqueeze(1) + column
                 blocks.append(torch.where(column < width[rows].unsqueeze(1), position, entries))
             begin = end

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 _BLOCK_ELEMENTS = 1 << 24
+_ITERATIONS_UNREAD = 8
 # Wider supports take one bound for all rows, because an eigenvalue problem for each row costs more.
 _WIDEST_OWN_STEP = 64
 
@@ -73,7 +74,8 @@ def self_expression(
     bound = _shared_bound(unit) if width > _WIDEST_OWN_STEP else None
     block = max(1, _BLOCK_ELEMENTS // max(width * max(unit.shape[1], width), 1))
     coefficients = torch.zeros_like(penalty, dtype=unit.dtype)
-    iterations, objective = 0, 0.0
+    taken = torch.zeros(num_rows, dtype=torch.long, device=unit.device)
+    value = unit.new_zeros(num_rows)
     for begin in range(0, num_rows, block):
         part = slice(begin, begin + block)
         others = unit[support[part]] * mask[part].unsqueeze(2)
@@ -82,13 +84,13 @@ def self_expression(
         square = unit[part].square().sum(dim=1)
         own = torch.linalg.eigvalsh(gram)[:, -1] if bound is None and width else bound
         steepness = square.new_ones(()) if own is None else own.clamp_min(1e-12)
-        z, taken, value = _fista(
+        z, taken[part], value[part] = _fista(
             gram, target, square, penalty[part], steepness.expand(square.shape), max_iterations, tolerance
         )
         coefficients[part] = torch.where(mask[part], z, 0.0)
-        iterations = max(iterations, taken)
-        objective += 2.0 * alpha * float(value.double().sum())
-    return SelfExpression(coefficients, iterations, objective)
+    return SelfExpression(
+        coefficients, max(taken.tolist(), default=0), 2.0 * alpha * float(value.double().sum())
+    )
 
 
 def _shared_bound(unit: Float[Tensor, "rows dim"]) -> Float[Tensor, ""]:
@@ -105,7 +107,7 @@ def _fista(
     steepness: Float[Tensor, " rows"],
     max_iterations: int,
     tolerance: float,
-) -> tuple[Float[Tensor, "rows width"], int, Float[Tensor, " rows"]]:
+) -> tuple[Float[Tensor, "rows width"], Int[Tensor, " rows"], Float[Tensor, " rows"]]:
     """Beck and Teboulle (2009) on ½ zᵀGz - bᵀz + ½‖x‖² + Σ p|z|, for all rows at once.
 
     A row that has stopped keeps its z, so that the result does not depend on the other rows.
@@ -119,7 +121,7 @@ def _fista(
     y, gram_y = z, gram_z
     value = half_square
     running = torch.ones_like(square, dtype=torch.bool)
-    momentum, taken = 1.0, 0
+    momentum, taken = 1.0, torch.zeros(square.shape, dtype=torch.long, device=square.device)
     for iteration in range(1, max_iterations + 1):
         moved = torch.addcmul(y, step, gram_y - target, value=-1)
         following = moved - moved.clamp(lowest, threshold)
@@ -131,9 +133,10 @@ def _fista(
         push = (momentum - 1.0) / next_momentum
         y = torch.add(following, following - z, alpha=push)
         gram_y = torch.add(gram_following, gram_following - gram_z, alpha=push)
-        taken = iteration
+        taken += running
         running = running & ((value - new_value).abs() > tolerance * value)
         z, gram_z, value, momentum = following, gram_following, new_value, next_momentum
-        if not bool(running.any()):
+        # Reading whether any row goes on makes the host wait for the device.
+        if iteration % _ITERATIONS_UNREAD == 0 and not bool(running.any()):
             break
     return z, taken, value

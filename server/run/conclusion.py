@@ -117,6 +117,7 @@ def summarise(
         split=split_words(config.data.split, len(run_state.drawn), len(run_state.stated)),
         run=run_state.run,
         flower_run=context.flower_run,
+        link_candidates=_link_candidates(run_state),
         val_spread=best.val_spread if best else None,
         test_spread=best.test_spread if best else None,
         test_ece=best.test_ece if best else None,
@@ -159,6 +160,17 @@ def _parameters(model: Mapping[str, Tensor], run_state: RunState) -> int | None:
     if run_state.users is not None and not own:
         return None
     return max(own, default=sum(value.numel() for value in model.values()) or None)
+
+
+def _link_candidates(run_state: RunState) -> str | None:
+    """How clients found the candidates of the links of their condensed graphs; None where no client tells."""
+    told = [one.get("condensation", {}).get("approximate") for one in run_state.contributed.values()]
+    known = [approximate for approximate in told if approximate is not None]
+    if not any(known):
+        return "exact" if known else None
+    if all(known):
+        return "approximate"
+    return f"approximate at {sum(known)} of {len(known)} clients"
 
 
 def installed_versions(packages: Sequence[str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from fedtag.server.strategies.aggregation import Aggregation
 from fedtag.server.strategies.weights import ClientStatistics, assessments, parse_statistics
 
 # What clients tell of their condensed graphs that belongs into their rows.
-CONDENSATION = ("core", "nodes", "copied", "close")
+CONDENSATION = ("core", "nodes", "copied", "close", "approximate")
 
 
 @dataclass(frozen=True)

@@ -72,9 +72,10 @@ class ClientRow:
     `statistics` holds what distribution-aware weights were made of: accuracy, attention, divergence from the
     global class distribution, similarity. `condensation` holds `core` and `nodes`, the numbers of condensed and of
     original nodes, and of a synthetic graph the shares of its nodes that are `copied` from real ones, or `close`:
-    closer to a real node than any other real node is. `parameters` is how many
-    the client's network has, where clients have networks of their own. `columns` are those of the run's method and
-    parts, which stand beside the others in the file.
+    closer to a real node than any other real node is; `approximate` says whether the links of the condensed graph
+    are among candidates of an approximate index, and not of all pairs. `parameters` is how many the client's network
+    has, where clients have networks of their own. `columns` are those of the run's method and parts, which stand
+    beside the others in the file.
     """
 
     round: int
@@ -165,7 +166,8 @@ class Summary:
     by how many rounds the statistics that made the weights are older than the updates. `parameters` is how many
     numbers the model has that predicts; where clients have networks of their own, the largest of these, None if they
     do not tell. `split` says where training, validation and test nodes are from. `run` is the run's own identifier, as
-    in logs and status.json; `flower_run` is Flower's, None where Flower has not started it.
+    in logs and status.json; `flower_run` is Flower's, None where Flower has not started it. `link_candidates` says how
+    clients found those of the links of their condensed graphs in the last round, None where no client tells.
     """
 
     method: str
@@ -210,6 +212,7 @@ class Summary:
     split: str | None = None
     run: str | None = None
     flower_run: str | None = None
+    link_candidates: str | None = None
 
     def __post_init__(self) -> None:
         check_fractions(self, "the summary")

@@ -89,3 +89,21 @@ def test_threads_change_rounding_only(
     assert alone.keys() == together.keys()
     for name in alone:
         torch.testing.assert_close(alone[name], together[name], atol=tolerance, rtol=0)
+
+
+def test_links_by_an_index_are_the_same_again_and_the_summary_names_it(
+    dance_run: Federated, dance_settings: dict[str, object], run_federation: Federate, tmp_path: Path
+) -> None:
+    assert dance_run.summary.link_candidates == "exact"
+    settings = {**dance_settings, "rounds": 2, "dance.exact-core": 1, "dance.two-hop-paths": 1}
+    first, again = (run_federation(tmp_path / name, settings) for name in ("first", "again"))
+    assert first.summary.link_candidates == "approximate"
+    assert model_bytes(first) == model_bytes(again)
+    assert rows_of(first) == rows_of(again)
+    cores = {row.client: row.condensation["core"] for row in first.directory.read_clients()}
+    most = max(size for size in cores.values() if size is not None) - 1
+    mixed = run_federation(tmp_path / "mixed", {**settings, "dance.exact-core": most})
+    above = sum(size is not None and size > most for size in cores.values())
+    assert mixed.summary.link_candidates == f"approximate at {above} of {len(cores)} clients"
+    induced = run_federation(tmp_path / "induced", {**settings, "rounds": 1, "dance.topology": "induced"})
+    assert induced.summary.link_candidates is None

@@ -40,7 +40,7 @@ def core_examples(
 
     Returns:
         the examples; and `core` and `nodes`, its number of nodes and that of the original, `copied` and `close` of
-        `leak`, `links`, the entries of the propagation matrix, and `fell_back`, whether similarity made the links.
+        `leak`, `links`, the entries of the propagation matrix, and how these came about, see `core_links`.
     """
     graph, settings = data.training.graph, context.config.own(CoreConfig)
     with context.timed("condense"):
@@ -48,11 +48,12 @@ def core_examples(
         core = core_of_round(data, context, settings, z, logits)
         nodes, trained = core.nodes, graph.train_mask[core.nodes]
         weight = label_weights(core.labels, trained, settings.pseudo_label_weight) * trained.any()
-        adjacency, fell_back = normalised_adjacency(graph.edge_index[:, :0], nodes.numel()), False
+        adjacency = normalised_adjacency(graph.edge_index[:, :0], nodes.numel())
+        made = {"fell_back": False}
         if bool(trained.any()):
             views = data.training.cached("smoothed features", lambda: smoothed(graph))[nodes]
             prior = EvidencePrior.without_evidence(nodes.numel(), views)
-            adjacency, fell_back = core_links(settings, graph, nodes, views, prior)
+            adjacency, made = core_links(settings, graph, nodes, views, prior)
         own = graph.x[: data.sizes["nodes"]]
         single = data.cached("single rows", lambda: single_rows(own))
         reported = {
@@ -62,6 +63,6 @@ def core_examples(
             # Nearer to a real node than another is what a copy is unless that node has a twin.
             "close": float(single[nodes].double().mean()) if nodes.numel() else 0.0,
             "links": adjacency.edge_index.shape[1],
-            "fell_back": fell_back,
+            **made,
         }
     return Examples(graph.x[nodes], adjacency, core.labels, weight > 0, weight), reported

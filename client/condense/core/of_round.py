@@ -133,8 +133,11 @@ def core_links(
     nodes: Int[Tensor, " core"],
     x: Float[Tensor, "core dim"],
     prior: EvidencePrior,
-) -> tuple[Adjacency, bool]:
-    """The core's propagation matrix, and whether self-expression left no link and similarity stepped in.
+) -> tuple[Adjacency, dict[str, bool]]:
+    """The core's propagation matrix, and how it came about.
+
+    `fell_back`: self-expression left no link and similarity stepped in; `approximate`, where there are
+    candidates: they came from an index.
 
     Args:
         settings: kind of topology and its constants.
@@ -144,7 +147,7 @@ def core_links(
         prior: over the same rows.
     """
     if settings.topology == "induced":
-        return induced(graph, nodes).adjacency, False
+        return induced(graph, nodes).adjacency, {"fell_back": False}
     topology = rebuild_topology(
         x,
         prior,
@@ -152,8 +155,9 @@ def core_links(
         beta=settings.sparsity,
         candidates=settings.candidates,
         neighbours=settings.degree,
+        exact_rows=settings.exact_core,
     )
-    return topology.adjacency, topology.fell_back
+    return topology.adjacency, {"fell_back": topology.fell_back, "approximate": topology.approximate}
 
 
 def curriculum_pace(round_number: int, rounds: int) -> float:

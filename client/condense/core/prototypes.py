@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor
 from torch.nn.functional import normalize
+
+from fedtag.common.numerics.quotas import class_quotas
+
+# Beyond as many, points are compared with the centres of their part only.
+_MOST_AT_ONCE = 1024
 
 
 def cluster(
     z: Float[Tensor, "nodes dim"], num_clusters: int, generator: np.random.Generator
 ) -> tuple[Float[Tensor, "clusters dim"], Int[Tensor, " nodes"]]:
     """Centres and assignment by mini-batch k-means; with at most `num_clusters` nodes, the nodes themselves.
+
+    More than 1,024 clusters are made in two steps, so that the cost is not nodes times clusters: about √clusters parts
+    first, then the share of clusters that is each part's due by its size.
 
     Args:
         z: embeddings.
@@ -24,6 +35,20 @@ def cluster(
     if z.shape[0] <= num_clusters:
         return z, torch.arange(z.shape[0], device=z.device)
     points = z.detach().cpu().numpy().astype(np.float32)
+    centres, labels = _means(points, num_clusters, seed)
+    return (
+        torch.as_tensor(centres, dtype=z.dtype, device=z.device),
+        torch.as_tensor(labels, dtype=torch.long, device=z.device),
+    )
+
+
+def _means(
+    points: NDArray[np.float32], num_clusters: int, seed: int
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    if num_clusters > _MOST_AT_ONCE:
+        return _means_of_parts(points, num_clusters, seed)
+    if points.shape[0] <= num_clusters:
+        return points, np.arange(points.shape[0])
     means = MiniBatchKMeans(
         n_clusters=num_clusters,
         random_state=seed,
@@ -33,8 +58,23 @@ def cluster(
         init_size=max(1024, 3 * num_clusters),
         reassignment_ratio=0.0,
     ).fit(points)
-    centres = torch.as_tensor(means.cluster_centers_, dtype=z.dtype, device=z.device)
-    return centres, torch.as_tensor(means.labels_, dtype=torch.long, device=z.device)
+    return means.cluster_centers_, means.labels_.astype(np.int64)
+
+
+def _means_of_parts(
+    points: NDArray[np.float32], num_clusters: int, seed: int
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    _, part = _means(points, math.isqrt(num_clusters), seed)
+    sizes = torch.bincount(torch.as_tensor(part, dtype=torch.long))
+    centres, labels, first = [], np.empty(part.size, np.int64), 0
+    for number, quota in enumerate(class_quotas(sizes, num_clusters, sizes > 0).tolist()):
+        if quota:
+            members = np.flatnonzero(part == number)
+            found, own = _means(points[members], quota, seed)
+            centres.append(found)
+            labels[members] = own + first
+            first += len(found)
+    return np.concatenate(centres), labels
 
 
 def prototype_scores(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from fedtag.client.condense.core.prior import EvidencePrior, top_columns
+from fedtag.client.condense.core.candidates import candidate_support, indexed_support
+from fedtag.client.condense.core.prior import EvidencePrior
 from fedtag.common.graph import Adjacency, normalised_adjacency
 from fedtag.common.numerics.ragged import Ragged, segment_max, segment_rank
 from fedtag.common.numerics.self_expression import self_expression
@@ -20,12 +21,14 @@ class Topology:
     """A propagation matrix over the core.
 
     `density` is the share of the K (K - 1) possible links that are present; `fell_back` tells that
-    self-expression left no link at all, and that similarity on the candidates took its place.
+    self-expression left no link at all, and that similarity on the candidates took its place;
+    `approximate` that the candidates came from an index.
     """
 
     adjacency: Adjacency
     density: float
     fell_back: bool
+    approximate: bool
     iterations: int
 
 
@@ -38,6 +41,7 @@ def rebuild_topology(
     beta: float,
     candidates: int = 10,
     neighbours: int = 5,
+    exact_rows: int = 8192,
     block: int = 256,
 ) -> Topology:
     """Links core nodes by prior-regularised sparse self-expression, and keeps the strongest.
@@ -49,10 +53,15 @@ def rebuild_topology(
         beta: weight of sparsity, >= 0. With β / 2α above the largest cosine of two rows, no link is left.
         candidates: q, taken by similarity and again by prior.
         neighbours: k, links that each row keeps before the graph is made symmetric.
-        block: rows worked at once; memory is O(block · K).
+        exact_rows: most rows whose candidates are found by comparing all pairs.
+        block: rows worked at once; memory is then O(block · K).
     """
     unit = normalize(x.detach(), dim=1)
-    support, mask, support_prior = candidate_support(unit, prior, candidates, block)
+    approximate = unit.shape[0] > exact_rows
+    if approximate:
+        support, mask, support_prior = indexed_support(unit, prior, candidates)
+    else:
+        support, mask, support_prior = candidate_support(unit, prior, candidates, block)
     solution = self_expression(unit, support, mask, support_prior, alpha=alpha, beta=beta)
     strength = solution.coefficients.abs()
     fell_back = bool(mask.any()) and not bool(strength.any())
@@ -62,36 +71,7 @@ def rebuild_topology(
     num_rows = unit.shape[0]
     density = edge_index.shape[1] / max(num_rows * (num_rows - 1), 1)
     adjacency = normalised_adjacency(edge_index, num_rows, weight.float())
-    return Topology(adjacency, density, fell_back, solution.iterations)
-
-
-def candidate_support(
-    unit: Float[Tensor, "core dim"], prior: EvidencePrior, q: int, block: int = 256
-) -> tuple[Int[Tensor, "core width"], Bool[Tensor, "core width"], Float[Tensor, "core width"]]:
-    """C(i) = TopQ(x̂_i·x̂_j) ∪ TopQ(S_ij), without i (Eq. 12), padded, with its mask and S on it.
-
-    Rows with S_ij = 0 have no textual support, and are no candidates by the prior.
-    """
-    num_rows = unit.shape[0]
-    count = max(0, min(q, num_rows - 1))
-    # An empty part stands for a core without rows.
-    supports = [torch.empty(0, 2 * count, dtype=torch.long, device=unit.device)]
-    masks, values = [supports[0].bool()], [supports[0].to(unit.dtype)]
-    for begin in range(0, num_rows, block):
-        end = min(begin + block, num_rows)
-        own = torch.arange(begin, end, device=unit.device).unsqueeze(1)
-        closeness = prior.rows(begin, end)
-        near = top_columns((unit[begin:end] @ unit.T).scatter(1, own, -torch.inf), count)
-        linked = top_columns(closeness.scatter(1, own, -torch.inf), count)
-        # The id K stands for no candidate; sorting brings doubles side by side and these to the end.
-        linked = torch.where(closeness.gather(1, linked) > 0, linked, num_rows)
-        support = torch.cat([near, linked], dim=1).sort(dim=1).values
-        mask = support < num_rows
-        mask[:, 1:] &= support[:, 1:] != support[:, :-1]
-        supports.append(torch.where(mask, support, 0))
-        masks.append(mask)
-        values.append(torch.where(mask, closeness.gather(1, supports[-1]), 0.0).to(unit.dtype))
-    return torch.cat(supports), torch.cat(masks), torch.cat(values)
+    return Topology(adjacency, density, fell_back, approximate, solution.iterations)
 
 
 def strongest_links(

@@ -88,7 +88,7 @@ def _condensed(local: LocalGraph, evidence: Evidence, found: EvidenceVectors) ->
 
 def core_graph(
     config: DanceConfig, local: LocalGraph, evidence: Evidence, x: Float[Tensor, "core dim"]
-) -> tuple[Adjacency, bool]:
+) -> tuple[Adjacency, dict[str, bool]]:
     """`core_links` of the evidence's rows, by their fused features and what their evidence has in common."""
     prior = evidence_prior(evidence.selected_chunks, local.texts.chunks)
     return core_links(config, local.graph, evidence.rows, x, prior)

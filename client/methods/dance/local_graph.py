@@ -75,8 +75,10 @@ class LocalGraph:
     @cached_property
     def second_neighbours(self) -> Ragged:
         """Hop 2 of every node, sampled where it is large."""
-        hops = two_hop(self.graph.edge_index, self.graph.num_nodes, self.config.two_hop_cap, self.seed)
-        return hops.to(self.graph.x.device)
+        config = self.config
+        return two_hop(
+            self.graph.edge_index, self.graph.num_nodes, config.two_hop_cap, config.two_hop_paths, self.seed
+        )
 
     def candidates(
         self, rows: Int[Tensor, " rows"], difficulty: Float[Tensor, " nodes"]

@@ -93,8 +93,8 @@ class Dance(ClientMethod[DanceConfig]):
                 seen, found = views(model, local, passed.g, evidence)
             with torch.no_grad():
                 x = model.fuse(seen)
-            adjacency, fell_back = core_graph(context.settings, local, evidence, x)
-            condensed |= {"links": adjacency.edge_index.shape[1], "fell_back": fell_back}
+            adjacency, made = core_graph(context.settings, local, evidence, x)
+            condensed |= {"links": adjacency.edge_index.shape[1], **made}
             if context.settings.text_refresh != 1:
                 # For rounds in which the evidence is not refreshed.
                 context.memory.remember(prefixed("selector", parameters_of(selector)), {})

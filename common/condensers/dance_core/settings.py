@@ -33,5 +33,10 @@ class CoreConfig(Section):
     reconstruction: Positive = Field(4.0, description="alpha of the topology objective")
     sparsity: NonNegative = Field(0.5, description="beta of the topology objective")
     candidates: Count = Field(10, description="candidates a row from each of the two similarities")
+    exact_core: Count = Field(
+        8192,
+        description="largest core whose candidates come from comparing all pairs; those of a larger one come from an "
+        "approximate index",
+    )
     degree: Count = Field(5, description="entries kept a row of the topology")
     pseudo_label_weight: NonNegative = Field(0.0, description="weight of pseudo-labelled core nodes")

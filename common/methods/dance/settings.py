@@ -17,6 +17,10 @@ class DanceConfig(CoreConfig):
     one_hop_budget: Annotated[int, Field(ge=0)] = Field(3, description="neighbours kept at hop 1")
     two_hop_budget: Annotated[int, Field(ge=0)] = Field(2, description="neighbours kept at hop 2")
     two_hop_cap: Count = Field(256, description="larger two-hop sets are sampled down to this")
+    two_hop_paths: Count = Field(
+        4096,
+        description="of a node with more paths of length two a large two-hop set is sampled without walking them all",
+    )
     difficulty: Literal["largest", "smallest", "none"] = Field(
         "largest", description="entropy order by which two-hop candidates are pre-filtered"
     )

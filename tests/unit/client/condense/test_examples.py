@@ -470,7 +470,7 @@ def test_the_server_is_told_of_copies_as_of_those_of_other_condensers(open_site:
     assert 0 < expected.close < 1
     found = told["condensation"]
     assert (found["copied"], found["close"]) == (expected.copied, pytest.approx(expected.close))
-    assert found.keys() == {"core", "nodes", "copied", "close", "links", "fell_back"}
+    assert found.keys() == {"core", "nodes", "copied", "close", "links", "fell_back", "approximate"}
 
 
 def test_confidences_are_calibrated_where_dance_calibrates_them(open_site: Open) -> None:

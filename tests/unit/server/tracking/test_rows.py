@@ -116,6 +116,7 @@ SUMMARY_KEYS = [
     "split",
     "run",
     "flower_run",
+    "link_candidates",
 ]
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.cluster import MiniBatchKMeans
 
 from fedtag.client.condense.core.members import Core, CorePolicy, pseudo_labels, select_core
 from fedtag.client.condense.core.prototypes import cluster, prototype_scores
@@ -207,3 +208,24 @@ def test_prototype_scores_of_small_classes_and_zero_rows() -> None:
 def test_clusters_of_identical_points() -> None:
     centres, assignment = cluster(torch.ones(30, 3), 4, np.random.default_rng(0))
     torch.testing.assert_close(centres[assignment], torch.ones(30, 3))
+
+
+def test_many_clusters_are_made_in_parts_and_are_about_as_tight() -> None:
+    z = torch.randn(4000, 6, generator=torch.Generator().manual_seed(0))
+    centres, assignment = cluster(z, 1100, np.random.default_rng(0))
+    assert centres.shape == (1100, 6)
+    assert assignment.unique().numel() > 1000
+    again = cluster(z, 1100, np.random.default_rng(0))
+    assert torch.equal(again[0], centres)
+    assert torch.equal(again[1], assignment)
+    at_once = MiniBatchKMeans(
+        1100, random_state=0, n_init=1, batch_size=2200, max_iter=20, reassignment_ratio=0.0
+    )
+    assert float((z - centres[assignment]).square().sum()) < 1.25 * at_once.fit(z.numpy()).inertia_
+
+
+def test_a_part_of_few_points_gives_each_as_a_cluster() -> None:
+    z = torch.cat([torch.zeros(1000, 2), 100 + torch.arange(200.0).unsqueeze(1).expand(200, 2)])
+    centres, assignment = cluster(z, 1150, np.random.default_rng(0))
+    assert centres.shape[0] == 1150
+    assert int(assignment.max()) < 1150

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import normalize
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from fedtag.client.condense.core.candidates import candidate_support, indexed_support
 from fedtag.client.condense.core.prior import EvidencePrior, evidence_prior, top_columns
-from fedtag.client.condense.core.topology import candidate_support, rebuild_topology, strongest_links
+from fedtag.client.condense.core.topology import rebuild_topology, strongest_links
 from fedtag.common.numerics.ragged import Ragged
 
 
@@ -73,6 +76,111 @@ def test_candidates_are_the_union_without_the_row_itself() -> None:
         linked = [j for j in largest_first(s[i], others)[:4] if s[i, j] > 0]
         assert support[i][mask[i]].tolist() == sorted({*near, *linked})
         torch.testing.assert_close(value[i][mask[i]], s[i, support[i][mask[i]]])
+
+
+def test_blocks_give_what_the_whole_gives() -> None:
+    _, _, prior = evidence(60, 4)
+    unit = normalize(
+        torch.randn(60, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64), dim=1
+    )
+    whole = candidate_support(unit, prior, 6, block=60)
+    for block in (1, 7, 59):
+        found = candidate_support(unit, prior, 6, block)
+        assert all(torch.equal(one, other) for one, other in zip(found[:2], whole[:2], strict=True))
+        torch.testing.assert_close(found[2], whole[2])
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_an_index_finds_most_candidates_and_their_exact_prior(seed: int) -> None:
+    rows = 600
+    chunks, vectors, prior = evidence(rows, seed, all_chunks=900)
+    generator = torch.Generator().manual_seed(seed)
+    kinds = torch.randn(12, 16, generator=generator)[torch.randint(12, (rows,), generator=generator)]
+    unit = normalize(kinds + torch.randn(rows, 16, generator=generator), dim=1)
+    exact, found = candidate_support(unit, prior, 10), indexed_support(unit, prior, 10)
+    s = brute_prior(chunks.select(torch.arange(40)), vectors)
+    tables = []
+    for support, mask, value in (exact, found):
+        row = torch.arange(rows).unsqueeze(1).expand_as(support)[mask]
+        table = torch.full((rows, rows), -1.0).index_put((row, support[mask]), value[mask].float())
+        assert bool((table.diagonal() == -1).all())
+        assert support[mask].numel() == int((table >= 0).sum())
+        near = table[:40, :40] >= 0
+        torch.testing.assert_close(table[:40, :40][near], s[near].float())
+        tables.append(table >= 0)
+    assert (tables[0] & tables[1]).sum() > 0.9 * tables[0].sum()
+    assert abs(int(tables[1].sum()) / int(tables[0].sum()) - 1) < 0.02
+
+
+def test_by_evidence_alone_an_index_prefers_rows_that_share_a_chunk() -> None:
+    # Rows 0, 2, 4, … have chunk 0 and a chunk of their own, which nobody is close to.
+    rows = 40
+    own = torch.arange(rows) + 1
+    sharing = torch.arange(0, rows, 2)
+    chunks = Ragged.from_pairs(
+        torch.cat([torch.arange(rows), sharing]), torch.cat([own, torch.zeros_like(sharing)]), rows
+    )
+    prior = evidence_prior(chunks, torch.eye(rows + 1))
+    strongest = prior.strongest(3)
+    for row, others in enumerate(strongest.tolist()):
+        first = [other for other in sharing.tolist() if other != row][:3]
+        assert others == (first if row % 2 == 0 else [rows] * 3)
+    assert bool((prior.at(torch.where(strongest < rows, strongest, 0))[0] == 1).all())
+
+
+def test_larger_cores_are_linked_by_an_index_and_say_so() -> None:
+    generator = torch.Generator().manual_seed(0)
+    kind = torch.arange(10).repeat_interleave(40)
+    x = 6 * torch.eye(10, 24)[kind] + torch.randn(400, 24, generator=generator)
+    prior = evidence_prior(Ragged.singletons(torch.arange(400)), x)
+    options = {"alpha": 8.0, "beta": 0.5}
+    exact, indexed = (rebuild_topology(x, prior, exact_rows=most, **options) for most in (400, 399))
+    assert (exact.approximate, indexed.approximate) == (False, True)
+    pairs = [{*zip(*one.adjacency.edge_index.tolist(), strict=True)} for one in (exact, indexed)]
+    assert len(pairs[0] & pairs[1]) > 0.9 * len(pairs[0])
+    again = rebuild_topology(x, prior, exact_rows=399, **options).adjacency
+    assert torch.equal(again.edge_index, indexed.adjacency.edge_index)
+    assert torch.equal(again.weight, indexed.adjacency.weight)
+    bare = EvidencePrior.without_evidence(400, x)
+    assert torch.equal(bare.strongest(5), torch.full((400, 5), 400))
+    assert rebuild_topology(x, bare, exact_rows=1, **options).adjacency.num_nodes == 400
+    for rows in (0, 1, 2):
+        few = EvidencePrior.without_evidence(rows, x)
+        assert rebuild_topology(x[:rows], few, exact_rows=1, **options).adjacency.num_nodes == rows
+
+
+class Reads(TorchDispatchMode):
+    """Counts how often a value is read off a tensor, for which a host waits for its device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += function in WAITING
+        return function(*args, **(kwargs or {}))
+
+
+WAITING = {
+    torch.ops.aten._local_scalar_dense.default,
+    torch.ops.aten.nonzero.default,
+    torch.ops.aten._unique2.default,
+    torch.ops.aten.repeat_interleave.Tensor,
+    torch.ops.aten.bincount.default,
+}
+
+
+def test_waits_for_the_device_do_not_grow_with_the_rows() -> None:
+    counts = []
+    for rows in (40, 160):
+        _, _, prior = evidence(rows, 3, all_chunks=300)
+        x = torch.randn(rows, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        with Reads() as reads:
+            rebuild_topology(x, prior, alpha=8.0, beta=0.1)
+        counts.append(reads.count)
+    # FISTA runs until the slowest row has stopped, and asks every eighth time.
+    assert abs(counts[1] - counts[0]) <= 50 // 8
+    assert counts[0] < 20
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
