@@ -27,7 +27,6 @@ from fedtag.client.train.statistics import client_statistics, validation_accurac
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, ProtocolError
 from fedtag.common.models.assembly import initial_backbone
-from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import (
     Parameters,
     difference,
@@ -114,10 +113,9 @@ class ClientMethod(Generic[S]):
         """How the site takes its graph: at once, or in parts."""
         return batching_of(lambda: self.classifier(self.model(data, context).to(data.device)), data, context)
 
-    def classifier(self, model: Any) -> NodeClassifier:
+    def classifier(self, model: Any) -> Any:
         """What of the model reads the graph: all of it."""
-        found: NodeClassifier = model
-        return found
+        return model
 
     def placed(self, data: SiteData, context: RunContext[S]) -> SiteData:
         """The site's data on the device that computes, unless the graph is taken in parts."""
@@ -125,8 +123,7 @@ class ClientMethod(Generic[S]):
 
     def logits(self, model: Any, data: SiteData, context: RunContext[S]) -> Mapping[str, Logits]:
         """What a model says of every node, by way of scoring; each way has a column of its own."""
-        batching = self.batching(data, context)
-        return {GRAPH: passes.logits(model, data.graph.x, data.adjacency, batching)}
+        return {GRAPH: passes.logits(model, data.graph.x, data.adjacency, self.batching(data, context))}
 
     def judges(self, data: SiteData, context: RunContext[S]) -> Bool[Tensor, " nodes"]:
         """The validation nodes by which models are judged."""
@@ -210,18 +207,10 @@ class ClientMethod(Generic[S]):
                     logits = self.logits(model, seen, context)[self.trained_by]
                 accuracy = validation_accuracy(logits, seen.graph, self.judges(seen, context))
             epochs = local_epochs(config.epochs, config.extra_epochs, config.accuracy_threshold, accuracy)
-            drawn, batching = (
-                context.generator(number, data.site.name, "batches"),
-                self.batching(data, context),
-            )
+            drawn = context.generator(number, data.site.name, "batches")
+            how = self.batching(data, context), data.device, drawn
             loss, steps = in_batches(
-                lambda one: self.loss(model, one, generator),
-                model,
-                examples,
-                epochs,
-                batching,
-                data.device,
-                drawn,
+                lambda one: self.loss(model, one, generator), model, examples, epochs, *how
             )
             return optimise(model, loss, stepper, steps, config.prox_mu, until)
 

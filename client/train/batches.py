@@ -72,7 +72,7 @@ class Batches:
     def epochs(self, count: int) -> Iterator[Examples]:
         """The batches of some epochs, each of `steps`, of sizes that differ by 1 at most."""
         made = (self._batch(targets) for _ in range(count) for targets in self._order())
-        return made if self.device.type == "cpu" else ahead(made)
+        return ready(made, self.device)
 
     def _order(self) -> tuple[Int[Tensor, " targets"], ...]:
         order = torch.randperm(self.labelled.numel(), generator=self.generator)
@@ -134,6 +134,11 @@ def gathered(table: Tensor, rows: Int[Tensor, " rows"], device: torch.device) ->
     if chosen.device.type == "cpu" and device.type == "cuda":
         chosen = chosen.pin_memory()
     return chosen.to(device, non_blocking=True)
+
+
+def ready(items: Iterator[T], device: torch.device) -> Iterator[T]:
+    """The same, each made while the device works on the one before, where that is not the processor that makes them."""
+    return items if device.type == "cpu" else ahead(items)
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:

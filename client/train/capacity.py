@@ -31,7 +31,7 @@ BESIDE = 3.0
 PROBED, LINKED = 64, 512
 
 
-def batching_of(model: Callable[[], NodeClassifier], data: SiteData, context: RunContext[Any]) -> Batching:
+def batching_of(model: Callable[[], Any], data: SiteData, context: RunContext[Any]) -> Batching:
     """How a site takes its graph in a run.
 
     Args:
@@ -48,7 +48,9 @@ def batching_of(model: Callable[[], NodeClassifier], data: SiteData, context: Ru
         kept = context.memory.kept(NAME)
         if kept is not None:
             return int(kept.values["nodes"])
-        found = largest_batch(model(), data, config.fan_out)
+        one = model()
+        # Of a model that reads a graph in its own way nothing is known.
+        found = largest_batch(one, data, config.fan_out) if isinstance(one, NodeClassifier) else 0
         context.memory.keep(NAME, Remembered({}, {"nodes": found}))
         return found
 

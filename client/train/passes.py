@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.train.batches import Batching, gathered
-from fedtag.client.train.neighbourhoods import Neighbourhoods
+from fedtag.client.train.batches import Batching, gathered, ready
+from fedtag.client.train.neighbourhoods import Neighbourhoods, Subgraph
 from fedtag.common.graph import Adjacency
 from fedtag.common.models.classifier import NodeClassifier, Stage, Values, stages_of
 
@@ -58,10 +58,13 @@ def hidden_of(model: object, data: SiteData, batching: Batching) -> Tensor | Non
 
 def _through(stage: Stage, values: Values, near: Neighbourhoods, size: int, device: torch.device) -> Values:
     nodes = torch.arange(values[0].shape[0], device=values[0].device)
-    parts = []
-    for targets in nodes.split(size):
+
+    def gather(targets: Tensor) -> tuple[Subgraph, Values]:
         part = near.reached(targets, stage.hops)
-        inputs = tuple(gathered(value, part.nodes, device) for value in values)
+        return part, tuple(gathered(value, part.nodes, device) for value in values)
+
+    parts = []
+    for part, inputs in ready(map(gather, nodes.split(size)), device):
         outputs = stage.apply(inputs, part.adjacency.to(device))
         parts.append([value[part.targets.to(device)].to(nodes.device) for value in outputs])
     return tuple(torch.cat(column) for column in zip(*parts, strict=True))

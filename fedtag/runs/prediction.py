@@ -28,6 +28,7 @@ from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.common.homes import cache_folder
+from fedtag.common.models.spec import BACKBONES
 from fedtag.common.settings.train import AUTO
 from fedtag.common.wording.features import features_words
 from fedtag.runs.progress import LOGGED, Progress
@@ -127,9 +128,9 @@ def predict(
 
 def taken_in_parts(config: RunConfig) -> RunConfig:
     """Settings by which a graph that does not fit is predicted in parts, where the run had whole ones."""
-    if config.train.batch_size:
+    if config.train.batch_size or not BACKBONES.get(config.model.backbone).sampled:
         return config
-    return RunConfig.from_flat({**config.to_flat(), "train.batch-size": AUTO})
+    return config.model_copy(update={"train": config.train.model_copy(update={"batch_size": AUTO})})
 
 
 def keeps(config: RunConfig) -> bool:

@@ -123,6 +123,16 @@ def test_the_settings_bound_what_a_client_can_have_done() -> None:
     assert most(epochs=3, optimizer="sgd", momentum=0.9) == pytest.approx(30, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("size", "nodes", "steps"),
+    [(0, 1000, 3), (100, 0, 3), (100, 100, 3), (100, 101, 6), ("auto", 1000, 3 * 63)],
+)
+def test_batches_let_a_client_do_more_by_its_number_of_nodes(size: object, nodes: int, steps: int) -> None:
+    """Who lets its site choose has batches of 16 nodes at the least."""
+    train = RunConfig.from_flat({"method": "fedavg", "train.epochs": 3, "train.batch-size": size}).train
+    assert largest_normaliser(train, nodes) == pytest.approx(steps, rel=1e-5)
+
+
 STEPS = {"a": 1, "b": 4, "c": 10}
 WEIGHTS = {"a": 0.5, "b": 0.3, "c": 0.2}
 
