@@ -8,16 +8,14 @@ from typing import Any
 
 import psutil
 import torch
-from torch import Tensor
-from torch.autograd.graph import saved_tensors_hooks
 
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.site.state import Remembered
 from fedtag.client.train.batches import Batching
+from fedtag.client.train.footprint import Footprint
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import CapacityError
-from fedtag.common.graph import normalised_adjacency
 from fedtag.common.logs import LOGGER
 from fedtag.common.models.classifier import NodeClassifier, hops_of
 from fedtag.common.settings.train import LEAST_BATCH
@@ -26,9 +24,8 @@ NAME = "batch-size"
 """Under which a site keeps what it chose, since later rounds must do the same on whatever memory is free by then."""
 SHARE = 0.5
 """Of free memory that is used by itself; the rest is for fragments, and for whoever works there beside it."""
-BESIDE = 3.0
-"""Bytes that a step takes at its peak for each byte that is saved for its gradients (measured, see the tests)."""
-PROBED, LINKED = 64, 512
+MARGIN = 1.25
+"""For what is no tensor: rounding up of allocations, work space of kernels, the optimiser."""
 
 
 def batching_of(model: Callable[[], Any], data: SiteData, context: RunContext[Any]) -> Batching:
@@ -62,17 +59,16 @@ def largest_batch(model: NodeClassifier, data: SiteData, fan_out: int) -> int:
     device, graph = data.device, data.graph
     nodes, links = graph.num_nodes, graph.edge_index.shape[1]
     room = SHARE * free_bytes(device)
-    each = bytes_of_a_step(model, graph.x.shape[1], device)
+    step = Footprint.of(model, graph.x.shape[1])
     # A step on the whole graph has the graph itself beside it, which otherwise may wait elsewhere.
     held = graph.x.numel() * graph.x.element_size() if graph.x.device != device else 0
-    whole = held + taken(each, nodes, links)
+    whole = held + MARGIN * step.bytes(nodes, links)
     size = 0
     if whole > room:
         hops = hops_of(model)
         sizes = [LEAST_BATCH << power for power in range(26) if LEAST_BATCH << power < nodes]
-        fitting = [
-            one for one in sizes if taken(each, *largest_part(one, hops, fan_out, nodes, links)) <= room
-        ]
+        parts = {one: largest_part(one, hops, fan_out, nodes, links) for one in sizes}
+        fitting = [one for one, part in parts.items() if MARGIN * step.bytes(*part) <= room]
         size = max(fitting, default=LEAST_BATCH)
     LOGGER.info(
         "train.batch-size = auto: %s, as %.0f MiB of %s are free and a step on the whole graph takes about %.0f MiB",
@@ -88,43 +84,6 @@ def largest_part(size: int, hops: int, fan_out: int, nodes: int, links: int) -> 
     """Nodes and links of the largest part of a graph around so many nodes, as many links a node as in the graph."""
     grown = nodes if hops and not fan_out else min(nodes, size * sum(fan_out**hop for hop in range(hops + 1)))
     return grown, -(-links * grown // max(nodes, 1))
-
-
-def taken(each: tuple[float, float], nodes: int, links: int) -> float:
-    """Bytes of a step on so many nodes and links."""
-    return each[0] * nodes + each[1] * links
-
-
-def bytes_of_a_step(model: NodeClassifier, inputs: int, device: torch.device) -> tuple[float, float]:
-    """Bytes that a step takes for each node and for each link: what small graphs save for gradients, and beside that.
-
-    Measured with the model itself, so that it holds for every backbone.
-    """
-    base, wide, linked = (
-        saved_bytes(model, inputs, nodes, links, device)
-        for nodes, links in ((PROBED, 0), (2 * PROBED, 0), (PROBED, LINKED))
-    )
-    return BESIDE * (wide - base) / PROBED, BESIDE * (linked - base) / LINKED
-
-
-def saved_bytes(model: NodeClassifier, inputs: int, nodes: int, links: int, device: torch.device) -> int:
-    """Bytes of the tensors that a step on a graph of so many nodes and links saves, each of them once."""
-    generator = torch.Generator(device).manual_seed(0)
-    pairs = torch.arange(links, device=device)
-    # Links of distinct nodes, which distances of 1 and more between ends are.
-    edges = torch.stack([pairs % nodes, (pairs + 1 + pairs // nodes) % nodes])
-    found: dict[int, int] = {}
-
-    def save(value: Tensor) -> Tensor:
-        storage = value.untyped_storage()
-        found[storage.data_ptr()] = storage.nbytes()
-        return value
-
-    x = torch.randn(nodes, inputs, generator=generator, device=device)
-    with saved_tensors_hooks(save, lambda value: value):
-        said = model(x, normalised_adjacency(edges, nodes), generator)
-    del said
-    return sum(found.values())
 
 
 def free_bytes(device: torch.device) -> float:

@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 
 from fedtag.client.train.batches import Batching, in_batches
-from fedtag.client.train.capacity import bytes_of_a_step, largest_part, taken
+from fedtag.client.train.capacity import MARGIN, largest_part
 from fedtag.client.train.examples import Examples
+from fedtag.client.train.footprint import Footprint
 from fedtag.client.train.optimisation import optimise, optimiser
 from fedtag.client.train.passes import logits
 from fedtag.common.config import RunConfig
@@ -133,8 +134,10 @@ def foretold(backbone: str, batching: Batching) -> dict[str, Any]:
     model = initial_backbone(RunConfig.from_flat(flat), WIDTH, CLASSES).to(device)
     held = examples if batching.size else on(examples, device)
     links = examples.adjacency.edge_index.shape[1] - NODES
-    part = largest_part(batching.size, hops_of(model), batching.fan_out, NODES, links)
-    reckoned = taken(bytes_of_a_step(model, WIDTH, device), *(part if batching.size else (NODES, links)))
+    part = (NODES, links)
+    if batching.size:
+        part = largest_part(batching.size, hops_of(model), batching.fan_out, NODES, links)
+    reckoned = MARGIN * Footprint.of(model, WIDTH).bytes(*part)
     before = memory(device, reset=True)
     noise, order = torch.Generator(device).manual_seed(0), torch.Generator().manual_seed(0)
     loss, _ = in_batches(

@@ -9,7 +9,6 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from torch import Tensor, nn
 
 from fedtag.client.methods.base import ClientMethod
 from fedtag.client.methods.fedavg import METHOD
@@ -17,24 +16,14 @@ from fedtag.client.run.refusal import reason
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.train.batches import Batching
-from fedtag.client.train.capacity import (
-    BESIDE,
-    bytes_of_a_step,
-    largest_batch,
-    largest_part,
-    memory_explained,
-    saved_bytes,
-    taken,
-)
+from fedtag.client.train.capacity import MARGIN, largest_batch, largest_part, memory_explained
+from fedtag.client.train.footprint import Footprint
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import CapacityError
-from fedtag.common.graph import Adjacency
-from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.wire.records import Content, Instruction
 from fedtag.runs.listing import register
 from tests.exchanges import context_of
 from tests.objects import method_spec
-from tests.unit.client.train.graphs import MODELS, WIDTH, model
 
 Open = Callable[..., SiteRun]
 CPU = torch.device("cpu")
@@ -61,34 +50,6 @@ def batching(site: SiteRun, number: int = 1) -> Batching:
     return METHOD.batching(site.data, context_of(site, number))
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_what_small_graphs_save_foretells_what_a_large_one_saves(kind: str) -> None:
-    """The large one is measured, too, at thirty times the size."""
-    one, nodes, links = model(kind, 3), 2000, 9000
-    foretold = taken(bytes_of_a_step(one, WIDTH, CPU), nodes, links) / BESIDE
-    assert foretold == pytest.approx(saved_bytes(one, WIDTH, nodes, links, CPU), rel=0.05)
-
-
-class Two(NodeClassifier):
-    """Two dense layers without dropout."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(5, 6), nn.Linear(6, 3)
-
-    def hidden_and_logits(
-        self, x: Tensor, adjacency: Adjacency, generator: torch.Generator | None = None
-    ) -> tuple[Tensor, Tensor]:
-        hidden = self.first(x).relu()
-        return hidden, self.second(hidden)
-
-
-def test_a_step_saves_what_a_person_counts() -> None:
-    """Five features and six hidden units a node, four bytes each."""
-    one, other = (saved_bytes(Two(), 5, nodes, 0, CPU) for nodes in (100, 200))
-    assert other - one == 4 * 100 * (5 + 6)
-
-
 def test_the_whole_graph_is_taken_where_it_fits(open_site: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     free(monkeypatch, 64 * GIB)
     assert batching(open_site()) == Batching(0, 10)
@@ -100,15 +61,14 @@ def test_the_largest_size_that_fits_is_taken(
 ) -> None:
     site = open_site(**{"train.fan-out": 2})
     graph, one = site.data.graph, METHOD.model(site.data, context_of(site))
-    each = bytes_of_a_step(one, graph.x.shape[1], CPU)
-    links = graph.edge_index.shape[1]
-    half = taken(each, graph.num_nodes, links) / room
+    step, links = Footprint.of(one, graph.x.shape[1]), graph.edge_index.shape[1]
+    half = MARGIN * step.bytes(graph.num_nodes, links) / room
     free(monkeypatch, 2 * half)
     with caplog.at_level(logging.INFO, "fedtag"):
         size = largest_batch(one, site.data, 2)
 
     def parts(size: int) -> float:
-        return taken(each, *largest_part(size, 2, 2, graph.num_nodes, links))
+        return MARGIN * step.bytes(*largest_part(size, 2, 2, graph.num_nodes, links))
 
     assert size >= 16
     assert parts(size) <= half or size == 16
