@@ -56,7 +56,7 @@ def held_bytes(model: NodeClassifier, inputs: int, nodes: int, links: int) -> in
     generator, count = torch.Generator().manual_seed(0), torch.arange(links)
     edges = torch.stack([count % nodes, (count + 1 + count // nodes) % nodes])
     adjacency, y = normalised_adjacency(edges, nodes), torch.zeros(nodes, dtype=torch.long)
-    with Held() as held:
+    with Held() as held, torch.enable_grad():
         x = torch.randn(nodes, inputs, generator=generator)
         functional.cross_entropy(model(x, adjacency, generator), y).backward()
     model.zero_grad(set_to_none=True)

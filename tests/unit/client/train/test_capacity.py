@@ -12,6 +12,8 @@ import torch
 
 from fedtag.client.methods.base import ClientMethod
 from fedtag.client.methods.fedavg import METHOD
+from fedtag.client.prediction.outcome import ReleasedModel
+from fedtag.client.run.opened_site import opened_site
 from fedtag.client.run.refusal import reason
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
@@ -20,6 +22,7 @@ from fedtag.client.train.capacity import MARGIN, largest_batch, largest_part, me
 from fedtag.client.train.footprint import Footprint
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import CapacityError
+from fedtag.common.models.parameters import parameters_of
 from fedtag.common.wire.records import Content, Instruction
 from fedtag.runs.listing import register
 from tests.exchanges import context_of
@@ -84,6 +87,20 @@ def test_what_was_chosen_holds_for_the_run(open_site: Open, monkeypatch: pytest.
     assert batching(open_site(), 2).size == 16
     other = open_site()
     assert METHOD.batching(other.data, context_of(other, run="other")).size == 0
+
+
+def test_a_prediction_chooses_by_itself(open_site: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it chooses, it says the same; nothing of it is kept."""
+    site = open_site()
+    released = ReleasedModel(parameters_of(METHOD.model(site.data, context_of(site))), 1, "graph")
+    said = []
+    for room in (1.0, 64 * GIB):
+        free(monkeypatch, room)
+        opened = opened_site(site.site, site.config, on_host=True)
+        said.append(METHOD.predict(released, opened.data, opened.context))
+        assert METHOD.batching(opened.data, opened.context).size == (16 if room == 1.0 else 0)
+    torch.testing.assert_close(said[0].logits, said[1].logits)
+    torch.testing.assert_close(said[0].hidden, said[1].hidden)
 
 
 def test_who_takes_its_graph_in_parts_keeps_it_on_the_host(open_site: Open) -> None:
