@@ -38,7 +38,6 @@ SIGNAL, ALIKE, LABELLED = 0.06, 0.6, 0.3
 WAYS = {
     "whole graph": (Batching(), 60),
     "batches of 512": (Batching(512, 5), 5),
-    "batches of 128": (Batching(128, 5), 5),
 }
 """With epochs that are enough for each."""
 SEEDS = range(3 if torch.cuda.is_available() else 1)
