@@ -11,6 +11,7 @@
     ├── PolicyError        a site's own policy does not allow what it was asked for
     │   └── ApprovalError  nobody at the site has approved the run yet
     ├── DivergenceError    local training left the finite numbers
+    ├── CapacityError      a device has less memory than the work needs
     ├── RunError           a run directory or checkpoint cannot be used
     └── DeploymentError    a Flower process did not start or did not do what was asked
 
@@ -95,6 +96,10 @@ class ApprovalError(PolicyError):
 
 class DivergenceError(FedtagError):
     """Local training left the finite numbers."""
+
+
+class CapacityError(FedtagError):
+    """The memory of a device ran out; its text names settings and the device, and nothing of the data."""
 
 
 class RunError(FedtagError):

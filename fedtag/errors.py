@@ -3,6 +3,7 @@
 from fedtag.common.errors import (
     ApprovalError,
     BundleError,
+    CapacityError,
     ConfigError,
     DataError,
     DeploymentError,
@@ -20,6 +21,7 @@ from fedtag.common.errors import (
 __all__ = [
     "ApprovalError",
     "BundleError",
+    "CapacityError",
     "ConfigError",
     "DataError",
     "DeploymentError",

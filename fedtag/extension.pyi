@@ -18,6 +18,8 @@ from .common.methods.spec import MethodSpec as MethodSpec
 from .common.methods.spec import PresetSpec as PresetSpec
 from .common.methods.spec import Traits as Traits
 from .common.models.classifier import NodeClassifier as NodeClassifier
+from .common.models.classifier import Stage as Stage
+from .common.models.classifier import Values as Values
 from .common.models.dropout import dropout as dropout
 from .common.models.spec import BackboneSpec as BackboneSpec
 from .common.parts.spec import PartSpec as PartSpec

@@ -40,6 +40,7 @@ class SiteData:
         classes: those of a model that is to predict, where the folder may have neither labels nor classes.
         progress: told how far encoding is.
         clock: told how long reading and encoding take.
+        on_host: whether the graph waits in the host's memory, from which parts of it go to the device.
     """
 
     def __init__(
@@ -50,8 +51,10 @@ class SiteData:
         classes: Sequence[str] | None = None,
         progress: Report | None = None,
         clock: Clock | None = None,
+        on_host: bool = False,
     ) -> None:
         self.site = site
+        self._on_host = on_host
         self._text = text
         self._inductive = inductive
         self._classes = classes
@@ -111,7 +114,7 @@ class SiteData:
         """The graph on which models compute, with the node features of a plain backbone."""
         document, chunks = self.bank.document, self.bank.pooled(self._text.pool_sharpness)
         features = {"document": document, "chunks": chunks, "both": (document + chunks) / 2}[self._text.view]
-        return self.text_graph.to_graph(features).to(self.device)
+        return self.text_graph.to_graph(features).to("cpu" if self._on_host else self.device)
 
     @cached_property
     def adjacency(self) -> Adjacency:
@@ -126,6 +129,11 @@ class SiteData:
         seen = self.with_graph(self.graph.without_edges_of(self.graph.test_mask))
         seen._inductive = False
         return seen
+
+    @cached_property
+    def on_device(self) -> SiteData:
+        """The same with the whole graph on the device that computes."""
+        return self.with_graph(self.graph.to(self.device)) if self._on_host else self
 
     def with_graph(self, graph: Graph) -> SiteData:
         """The same site with another graph, in which the folder's own nodes come first."""

@@ -17,6 +17,9 @@ from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.side import Sites
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
+from fedtag.client.train import passes
+from fedtag.client.train.batches import Batching, in_batches
+from fedtag.client.train.capacity import batching_of
 from fedtag.client.train.examples import Examples
 from fedtag.client.train.optimisation import Training, local_epochs, optimise, optimiser, scheduled_rate
 from fedtag.client.train.scoring import score_tensors
@@ -24,7 +27,6 @@ from fedtag.client.train.statistics import client_statistics, validation_accurac
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, ProtocolError
 from fedtag.common.models.assembly import initial_backbone
-from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import (
     Parameters,
     difference,
@@ -49,13 +51,6 @@ Handler = Callable[[SiteData, RunContext[Any]], Content]
 Logits = Float[Tensor, "nodes classes"]
 
 
-def hidden_of(model: object, data: SiteData) -> Tensor | None:
-    """What a model makes of every node before it says a class; None for one that is no classifier of nodes."""
-    if not isinstance(model, NodeClassifier):
-        return None
-    return model.hidden_and_logits(data.graph.x, data.adjacency)[0]
-
-
 class ClientMethod(Generic[S]):
     """A method at a client: it scores the received model where scores are due, then does what the phase asks for.
 
@@ -73,6 +68,7 @@ class ClientMethod(Generic[S]):
 
     def respond(self, data: SiteData, context: RunContext[S]) -> Content:
         """Scores where they are due, then the phase."""
+        data = self.placed(data, context)
         handler = self.handlers().get(context.phase)
         if handler is None:
             raise ProtocolError(f"exchange '{context.phase}' is unknown here: install the same fedtag")
@@ -113,9 +109,21 @@ class ClientMethod(Generic[S]):
         load_parameters(model, parameters)
         return model
 
+    def batching(self, data: SiteData, context: RunContext[S]) -> Batching:
+        """How the site takes its graph: at once, or in parts."""
+        return batching_of(lambda: self.classifier(self.model(data, context).to(data.device)), data, context)
+
+    def classifier(self, model: Any) -> Any:
+        """What of the model reads the graph: all of it."""
+        return model
+
+    def placed(self, data: SiteData, context: RunContext[S]) -> SiteData:
+        """The site's data on the device that computes, unless the graph is taken in parts."""
+        return data if self.batching(data, context).splits(data.graph.num_nodes) else data.on_device
+
     def logits(self, model: Any, data: SiteData, context: RunContext[S]) -> Mapping[str, Logits]:
         """What a model says of every node, by way of scoring; each way has a column of its own."""
-        return {GRAPH: model(data.graph.x, data.adjacency)}
+        return {GRAPH: passes.logits(model, data.graph.x, data.adjacency, self.batching(data, context))}
 
     def judges(self, data: SiteData, context: RunContext[S]) -> Bool[Tensor, " nodes"]:
         """The validation nodes by which models are judged."""
@@ -188,7 +196,6 @@ class ClientMethod(Generic[S]):
         config, seen, number = context.config.train, data.training, context.round
         until = context.training_deadline()
         generator = context.generator(number, data.site.name, "dropout", device=data.device)
-        loss = self.loss(model, examples, generator)
         rate = scheduled_rate(
             config.learning_rate, config.schedule, config.final_rate, number, context.config.rounds
         )
@@ -200,7 +207,12 @@ class ClientMethod(Generic[S]):
                     logits = self.logits(model, seen, context)[self.trained_by]
                 accuracy = validation_accuracy(logits, seen.graph, self.judges(seen, context))
             epochs = local_epochs(config.epochs, config.extra_epochs, config.accuracy_threshold, accuracy)
-            return optimise(model, loss, stepper, epochs, config.prox_mu, until)
+            drawn = context.generator(number, data.site.name, "batches")
+            how = self.batching(data, context), data.device, drawn
+            loss, steps = in_batches(
+                lambda one: self.loss(model, one, generator), model, examples, epochs, *how
+            )
+            return optimise(model, loss, stepper, steps, config.prox_mu, until)
 
     def after_training(
         self, model: Any, start: Parameters, training: Training, data: SiteData, context: RunContext[S]
@@ -253,10 +265,11 @@ class ClientMethod(Generic[S]):
         self, released: ReleasedModel, data: SiteData, context: RunContext[S], evidence: bool = False
     ) -> Prediction:
         """By the way of scoring that validation chose."""
+        data = self.placed(data, context)
         model = load_released(self.model(data, context).to(data.device), released)
         with torch.no_grad():
             logits = self.logits(model, data, context)[released.path]
-            return Prediction(logits, hidden=hidden_of(model, data))
+            return Prediction(logits, hidden=passes.hidden_of(model, data, self.batching(data, context)))
 
     def check(self, data: SiteData, config: RunConfig) -> None:
         """All data will do."""

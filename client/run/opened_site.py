@@ -35,6 +35,7 @@ def opened_site(
     progress: Report | None = None,
     classes: Sequence[str] | None = None,
     past: Path | None = None,
+    on_host: bool = False,
 ) -> OpenedSite:
     """A site for predictions.
 
@@ -44,9 +45,10 @@ def opened_site(
         progress: told how far long work is.
         classes: those of the model, where the folder may have neither labels nor classes.
         past: folder of what the site kept in its runs, of which a prediction reads what others added.
+        on_host: as of `site_data`.
     """
     return OpenedSite(
-        site_data(site, config, progress, classes),
+        site_data(site, config, progress, classes, on_host=on_host),
         RunContext(site, config, PastMemory(past), progress=progress),
     )
 
@@ -57,6 +59,13 @@ def site_data(
     progress: Report | None = None,
     classes: Sequence[str] | None = None,
     clock: Clock | None = None,
+    on_host: bool = False,
 ) -> SiteData:
-    """A site's data as a run's settings make them; arguments as of `SiteData`."""
-    return SiteData(site, config.text, config.train.inductive, classes, progress, clock)
+    """A site's data as a run's settings make them; arguments as of `SiteData`.
+
+    Args:
+        on_host: whether the graph waits on the host where clients take it in parts, and nothing else reads it whole:
+            neither what condenses it nor a part of the run.
+    """
+    waits = on_host and bool(config.train.batch_size) and not config.condenses and not config.part_specs
+    return SiteData(site, config.text, config.train.inductive, classes, progress, clock, waits)

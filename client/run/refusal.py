@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from fedtag.common.errors import BundleError, PolicyError, ProtocolError, VersionError
+from fedtag.common.errors import BundleError, CapacityError, PolicyError, ProtocolError, VersionError
 from fedtag.common.wire.limits import MAX_REASON
 from fedtag.common.wording.visible import visible
 
@@ -22,7 +22,7 @@ def reason(error: Exception) -> str:
 
     What the operating system says of its own calls ("No space left on device") comes from a fixed list.
     """
-    if isinstance(error, BundleError | PolicyError | ProtocolError | VersionError):
+    if isinstance(error, BundleError | CapacityError | PolicyError | ProtocolError | VersionError):
         return f"{type(error).__name__}: {visible(PATH.sub(HIDDEN, str(error)))}"[:MAX_REASON]
     system = error if isinstance(error, OSError) else error.__cause__
     known = f": {os.strerror(system.errno)}" if isinstance(system, OSError) and system.errno else ""

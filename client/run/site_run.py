@@ -29,6 +29,7 @@ from fedtag.client.site.retention import sweep
 from fedtag.client.site.site import Site
 from fedtag.client.site.storage import full_disk_explained
 from fedtag.client.site.use import in_use
+from fedtag.client.train.capacity import memory_explained
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.config.ingredients import packages
@@ -61,7 +62,7 @@ class SiteRun:
     @cached_property
     def data(self) -> SiteData:
         """The site's data, without what parts make of them."""
-        return site_data(self.site, self.config, self._progress, clock=self._clock)
+        return site_data(self.site, self.config, self._progress, clock=self._clock, on_host=True)
 
     def respond(self, instruction: Instruction) -> Reply:
         """Carry out an instruction, and let out what may leave.
@@ -171,7 +172,7 @@ class SiteRun:
         )
         method = self._method
         keep_features(self.site, instruction.run, self.data.features_from)
-        with limited_threads(self.data.graph.x.numel()):
+        with limited_threads(self.data.graph.x.numel()), memory_explained(self.config, self.data.device):
             content = post.added(method.respond(self.data, context))
             content = self._guard.let_out(content, instruction, lambda name: method.may_lack(name, context))
         post.close()

@@ -26,7 +26,7 @@ from fedtag.client.worker.identity import Identity, settings_digest
 from fedtag.client.worker.jobs import Job, Jobs, digest_of, request_for, sign_of
 from fedtag.client.worker.place import Place, check_peer, place_of
 from fedtag.client.worker.settings import DEFAULT_IDLE, DEFAULT_PATIENCE
-from fedtag.common.errors import FedtagError, WireError
+from fedtag.common.errors import CapacityError, FedtagError, WireError
 from fedtag.common.logs import EVENTS, Event, fields, start_log
 from fedtag.common.secure.lock import locked
 from fedtag.common.wire.limits import MAX_TEXT
@@ -146,7 +146,7 @@ class Service:
             return record_frame("reply", serialised(reply), {})
         except Exception as error:
             # Memory that ran out or a device that failed may leave a process that can compute no more.
-            self._going = isinstance(error, FedtagError)
+            self._going = isinstance(error, FedtagError) and not isinstance(error, CapacityError)
             return _failure(error)
 
     def _listen(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
@@ -88,10 +88,12 @@ def parse_setting(assignment: str) -> tuple[str, Any]:
     if not separator:
         raise ConfigError(f"{assignment}: write key=value, for example train.epochs=5")
     key = key.strip()
-    known = default_settings()
+    known = all_settings()
     if key not in known:
         raise ConfigError(unknown_key(key, known))
-    return key, _convert(key, text.strip(), known[key])
+    text = text.strip()
+    words = {word for kind in get_args(known[key].annotation) for word in get_args(kind)}
+    return key, text if text in words else _convert(key, text, known[key].default)
 
 
 def _convert(key: str, text: str, default: Scalar) -> Scalar:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fedtag.common.condensers.spec import NONE
 from fedtag.common.config.forms import flatten
 from fedtag.common.methods.spec import METHODS, sentences
+from fedtag.common.models.spec import BACKBONES
 from fedtag.common.numerics.robust_rules import GROUP_MEDIAN, GROUP_RULES, fewest_clients
 from fedtag.common.parts.spec import part_specs
 from fedtag.common.secure.shares import threshold
@@ -22,6 +23,7 @@ def excluded_combinations(settings: RunSettings) -> tuple[str, ...]:
         *_secure(settings),
         *_differential(settings),
         *_condensation(settings),
+        *_batches(settings),
         *_started(settings),
         *sentences(
             (*method.excluded, *(one for part in part_specs(settings) for one in part.excluded)), settings
@@ -82,6 +84,17 @@ def _condensation(settings: RunSettings) -> list[str]:
     return [
         f"condenser.name = {name} has no place in method {settings.method}: set it to {NONE}, or choose one of {others}"
     ]
+
+
+def _batches(settings: RunSettings) -> list[str]:
+    name, size = settings.model.backbone, settings.train.batch_size
+    if not size or BACKBONES.get(name).sampled:
+        return []
+    sentence = (
+        f"train.batch-size = {size}: backbone {name} reads the whole graph at once: set train.batch-size = 0, or "
+        "choose another backbone"
+    )
+    return [sentence]
 
 
 def _rules(settings: RunSettings) -> list[str]:

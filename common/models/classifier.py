@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fedtag.common.errors import ConfigError
 from fedtag.common.graph import Adjacency
+
+Values = tuple[Tensor, ...]
+"""Tables with a row for each node."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a classifier of which a node's row depends on the rows of near nodes alone.
+
+    Args:
+        hops: how near: 0 for a node itself, 1 for the sources of its entries, and so on.
+        apply: from tables over some nodes and the propagation between them, the next tables over the same nodes;
+            without dropout.
+    """
+
+    hops: int
+    apply: Callable[[Values, Adjacency], Values]
 
 
 class NodeClassifier(nn.Module, ABC):
@@ -32,8 +52,42 @@ class NodeClassifier(nn.Module, ABC):
         """The logits alone."""
         return self.hidden_and_logits(x, adjacency, generator)[1]
 
+    def stages(self) -> Sequence[Stage]:
+        """The same without dropout, one stage after the other: from (x,) to (hidden, logits).
+
+        By them a graph is computed that does not fit, each over all nodes before the next, some nodes at a time.
+
+        Raises:
+            ConfigError: the classifier does not say any.
+        """
+        raise without_stages(self)
+
     def embedding(
         self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency
     ) -> Float[Tensor, "nodes hidden"]:
         """What tells nodes apart early in the model, without dropout."""
         return self.hidden_and_logits(x, adjacency)[0]
+
+
+def stages_of(model: nn.Module) -> Sequence[Stage]:
+    """`NodeClassifier.stages`.
+
+    Raises:
+        ConfigError: the model is no such classifier, or does not say any.
+    """
+    if isinstance(model, NodeClassifier):
+        return model.stages()
+    raise without_stages(model)
+
+
+def hops_of(model: nn.Module) -> int:
+    """How far away nodes may be that a node's logits depend on; raises as `stages_of`."""
+    return sum(stage.hops for stage in stages_of(model))
+
+
+def without_stages(model: nn.Module) -> ConfigError:
+    """What is said of a model that cannot be computed in parts."""
+    return ConfigError(
+        f"{type(model).__name__} cannot be computed in batches, since it says no stages: set train.batch-size = 0, or "
+        "override `NodeClassifier.stages`"
+    )

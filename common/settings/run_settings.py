@@ -23,8 +23,8 @@ from fedtag.common.settings.sections import (
     SummariesConfig,
     TextConfig,
     TrackingConfig,
-    TrainConfig,
 )
+from fedtag.common.settings.train import TrainConfig
 
 O = TypeVar("O", bound=Section)  # noqa: E741
 

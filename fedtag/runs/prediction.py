@@ -23,10 +23,13 @@ from fedtag.client.run.opened_site import OpenedSite, opened_site
 from fedtag.client.site.site import Site, name_of
 from fedtag.client.site.whole_file import write_whole
 from fedtag.client.text.encoder import Encoder
+from fedtag.client.train.capacity import memory_explained
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.common.homes import cache_folder
+from fedtag.common.models.spec import BACKBONES
+from fedtag.common.settings.train import AUTO
 from fedtag.common.wording.features import features_words
 from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import check_device, model_folders
@@ -90,7 +93,7 @@ def predict(
         check_out(out, folder)
     check_device(device)
     release = read_release(RunDirectory.open_release(run))
-    card, config = release.card, release.config
+    card, config = release.card, taken_in_parts(release.config)
     paths = method_of(config).scoring_paths(ServerContext(config))
     if card.scoring not in paths:
         raise RunError(
@@ -106,13 +109,13 @@ def predict(
         models = model_folders(run)
         site = Site(called, folder, Path(made), cache or cache_folder(), device, models=models)
         past = None if workspace is None else replace(site, workspace=workspace).state
-        session = opened_site(site, config, progress.work(called), card.classes, past)
+        session = opened_site(site, config, progress.work(called), card.classes, past, on_host=True)
         check_fit(session, card.features, card.dimension)
         dimension = session.data.graph.x.shape[1]
         if dimension != card.dimension:
             raise DataError(wrong_width(folder, dimension, card.dimension))
         released = ReleasedModel(release.parameters, card.round, card.scoring)
-        with limited_threads(session.data.graph.x.numel()):
+        with limited_threads(session.data.graph.x.numel()), memory_explained(config, session.data.device):
             method = client_method_of(config)
             prediction = method.predict(released, session.data, session.context, evidence)
         scoring = prediction.path or card.scoring
@@ -121,6 +124,13 @@ def predict(
     if out is not None:
         write_predictions(predicted, out)
     return predicted
+
+
+def taken_in_parts(config: RunConfig) -> RunConfig:
+    """Settings by which a graph that does not fit is predicted in parts, where the run had whole ones."""
+    if config.train.batch_size or not BACKBONES.get(config.model.backbone).sampled:
+        return config
+    return config.model_copy(update={"train": config.train.model_copy(update={"batch_size": AUTO})})
 
 
 def keeps(config: RunConfig) -> bool:

@@ -63,7 +63,11 @@ METHOD: tuple[Check, ...] = (
     lacking.without_validation_nodes_the_last_round_is_released,
 )
 """Of a method or a preset: also what its server's side alone decides."""
-BACKBONE: tuple[Check, ...] = (shapes.any_graph_gives_finite_logits, *EXTENSION)
+BACKBONE: tuple[Check, ...] = (
+    shapes.any_graph_gives_finite_logits,
+    shapes.parts_say_what_the_whole_says,
+    *EXTENSION,
+)
 CHECKS: Mapping[Registry[Any], tuple[Check, ...]] = {
     METHODS: METHOD,
     PRESETS: METHOD,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from statistics import median
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -85,7 +86,11 @@ class Aggregation:
         return kept, cut
 
     def combined(
-        self, updates: Updates, weights: Mapping[str, float], normalisers: Mapping[str, float]
+        self,
+        updates: Updates,
+        weights: Mapping[str, float],
+        normalisers: Mapping[str, float],
+        nodes: Mapping[str, int] = MappingProxyType({}),
     ) -> tuple[dict[str, Tensor], Mapping[str, float]]:
         """One update from those that came in clear, and the weights that it took.
 
@@ -93,6 +98,7 @@ class Aggregation:
             updates: Δ_i by client.
             weights: of the clients whose update counts, sum 1.
             normalisers: a_i by client.
+            nodes: numbers of them by client, by which a_i is bounded where clients train in batches.
 
         Returns:
             The combined update, before the server optimiser; nothing without contributors.
@@ -104,7 +110,9 @@ class Aggregation:
             return self._private_mean({client: updates[client] for client in weights}), weights
         kept: Updates = {client: updates[client] for client in weights}
         if settings.normalise == "fednova":
-            plan = fednova(weights, normalisers, largest_normaliser(self.config.train))
+            train = self.config.train
+            most = {client: largest_normaliser(train, nodes.get(client, 0)) for client in weights}
+            plan = fednova(weights, normalisers, most)
             weights, kept = plan.weights, scaled(kept, plan.factors)
             if not weights:
                 return {}, {}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from torch import Tensor
 
 from fedtag.common.models.parameters import moved_by_steps
-from fedtag.common.settings.sections import TrainConfig
+from fedtag.common.settings.train import LEAST_BATCH, TrainConfig
 
 LEAST_NORMALISER = 1e-3
 """Effective steps below which a client counts as one that took none; dividing by less would only amplify."""
@@ -31,7 +32,9 @@ class Normalisation:
 
 
 def fednova(
-    weights: Mapping[str, float], normalisers: Mapping[str, float], most: float = math.inf
+    weights: Mapping[str, float],
+    normalisers: Mapping[str, float],
+    most: Mapping[str, float] = MappingProxyType({}),
 ) -> Normalisation:
     """Weights and factors with which Σ w_i (τ_eff / a_i) Δ_i is the step of Eq. 13, τ_eff = Σ w_i a_i.
 
@@ -41,14 +44,14 @@ def fednova(
     Args:
         weights: by client, at least 0, with a sum above 0 or empty.
         normalisers: a_i by client; one that is missing counts as 0.
-        most: a_i beyond what a client can have done (`largest_normaliser`): since τ_eff scales everybody's
+        most: the largest a_i that a client can have (`largest_normaliser`), by client: since τ_eff scales everybody's
             update, one client that claims too much would otherwise decide the length of the step.
 
     Returns:
         Without clients whose a_i is 0 or beyond `most`, the weights of the others renormalised.
     """
     steps = {client: normalisers.get(client, 0.0) for client in sorted(weights)}
-    kept = {client: a for client, a in steps.items() if LEAST_NORMALISER <= a <= most}
+    kept = {client: a for client, a in steps.items() if LEAST_NORMALISER <= a <= most.get(client, math.inf)}
     total = math.fsum(weights[client] for client in kept)
     if total == 0:
         return Normalisation({}, {}, 0.0)
@@ -72,10 +75,16 @@ def scaled(
     }
 
 
-def largest_normaliser(train: TrainConfig) -> float:
+def largest_normaliser(train: TrainConfig, nodes: int = 0) -> float:
     """The most effective steps that the settings allow: a step counts 1, or 1 / (1 − ρ) with momentum ρ.
 
     Without the proximal term plain descent reaches it; rounding has some room.
+
+    Args:
+        train: settings of the run.
+        nodes: that the client says it has, on which the number of its batches depends.
     """
-    steps = (train.epochs + train.extra_epochs) * (1 + 1e-6)
+    size = train.batch_size if isinstance(train.batch_size, int) else LEAST_BATCH
+    batches = max(1, math.ceil(nodes / size)) if size else 1
+    steps = (train.epochs + train.extra_epochs) * batches * (1 + 1e-6)
     return steps / (1 - train.momentum) if train.optimizer == "sgd" else steps

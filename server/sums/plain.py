@@ -35,10 +35,8 @@ class PlainSums:
         updates: Updates = {
             client: reply.content.section("update") for client, reply in contributions.items()
         }
-        train_nodes = {
-            client: contributions[client].content.values["sizes"]["train_nodes"] for client in updates
-        }
-        counted = {client: count for client, count in train_nodes.items() if updates[client]}
+        sizes = {client: contributions[client].content.values["sizes"] for client in updates}
+        counted = {client: size["train_nodes"] for client, size in sizes.items() if updates[client]}
         statistics = due_statistics(self.aggregation, self.run_state, contributions)
         weights: Mapping[str, float] = self.aggregation.weights(phase, counted, statistics)
         step: Mapping[str, Tensor] = {}
@@ -49,7 +47,8 @@ class PlainSums:
             }
             self._require(current, len(weights))
             updates = self._bounded(current, {client: updates[client] for client in weights}, normalisers)
-            step, weights = self.aggregation.combined(updates, weights, normalisers)
+            nodes = {client: size["nodes"] for client, size in sizes.items()}
+            step, weights = self.aggregation.combined(updates, weights, normalisers, nodes)
         elif phase.gathers == "sum" and weights:
             step = weighted_mean({client: updates[client] for client in weights}, weights)
         current.seconds["aggregate"] = current.seconds.get("aggregate", 0.0) + time.monotonic() - before

@@ -21,6 +21,8 @@ from fedtag.common.parts.spec import PARTS
 from fedtag.server.tracking.run_directory import MODEL, MODEL_CARD, RunDirectory
 
 SHARED = ("method", "seed", "model", "text")
+BATCHING = ("train.batch-size", "train.fan-out")
+"""They decide in which order numbers are added up, and what a site draws that fits a model to itself."""
 REMEDY = "restore both files from the run"
 
 
@@ -74,6 +76,8 @@ def released_settings(config: RunConfig) -> dict[str, Any]:
     parts = ["parts"] if config.parts else []
     flat = config.to_flat()
     keys = [*config.spec.released_with, *(key for part in config.part_specs for key in part.released_with)]
+    if config.train.batch_size:
+        keys += BATCHING
     shared = nested({key: flat[key] for key in keys})
     return {**{name: tables[name] for name in (*SHARED, *parts, *own)}, **shared}
 
@@ -81,7 +85,7 @@ def released_settings(config: RunConfig) -> dict[str, Any]:
 def settings_names() -> tuple[str, ...]:
     """Names under which model.json may hold settings: shared tables, and those of what is installed."""
     keys = [key for spec in METHODS.usable().values() for key in spec.released_with]
-    keys += [key for spec in PARTS.usable().values() for key in spec.released_with]
+    keys += [*BATCHING, *(key for spec in PARTS.usable().values() for key in spec.released_with)]
     shared = {key.partition(".")[0] for key in keys}
     return (*SHARED, "parts", *sorted(shared), *installed_tables())
 

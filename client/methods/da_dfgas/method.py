@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.methods.base import ClientMethod, Handler, hidden_of
+from fedtag.client.methods.base import ClientMethod, Handler
 from fedtag.client.methods.da_dfgas.networks import (
     convinces,
     keep_architecture,
@@ -23,10 +23,12 @@ from fedtag.client.methods.da_dfgas.networks import (
 )
 from fedtag.client.methods.da_dfgas.training import logits_of, train_network, validation_halves
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
+from fedtag.client.train import passes
 from fedtag.client.train.optimisation import Training
 from fedtag.common.errors import RunError
 from fedtag.common.methods.da_dfgas.course import first_supernet, stages_of, tells_architectures
 from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import Parameters, parameters_of
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.documents import documents
@@ -81,7 +83,7 @@ class DaDfgas(ClientMethod[DaDfgasConfig]):
         """Counts of the model of the round before: the received one, the running average, or what the search left."""
         content, start, settings = context.content, self.start(data, context), context.settings
         scored = content.section("searched") or content.section("average") or start
-        models: dict[str, nn.Module] = {}
+        models: dict[str, NodeClassifier] = {}
         if searches(context, context.round - 1):
             models[SUPERNET] = self.with_parameters(scored, data, context)
         else:
@@ -90,7 +92,7 @@ class DaDfgas(ClientMethod[DaDfgasConfig]):
             if not settings.personal or settings.scoring != OWN:
                 models[SHARED] = network(shared_architecture(context, start), scored, data, context)
         with context.timed("score"):
-            logits = {path: logits_of(model, data) for path, model in models.items()}
+            logits = {path: logits_of(model, data, context) for path, model in models.items()}
             return self.counts(logits, data, context)
 
     def examples(self, model: Any, data: SiteData, context: Context) -> tuple[Any | None, dict[str, Any]]:
@@ -131,9 +133,10 @@ class DaDfgas(ClientMethod[DaDfgasConfig]):
         Raises:
             RunError: the released supernet has no such network.
         """
+        data = self.placed(data, context)
         supernet = load_released(self.model(data, context).to(data.device), released)
         if released.path == SUPERNET:
-            return Prediction(logits_of(supernet, data))
+            return Prediction(logits_of(supernet, data, context))
         own = kept_architecture(context) if released.path == OWN else None
         architecture = own or shared_architecture(context, released.parameters)
         cells = context.settings.cells
@@ -144,7 +147,8 @@ class DaDfgas(ClientMethod[DaDfgasConfig]):
             )
         model = network(architecture, released.parameters, data, context)
         path = SHARED if own is None else OWN
-        return Prediction(logits_of(model, data), path=path, hidden=hidden_of(model, data))
+        hidden = passes.hidden_of(model, data, self.batching(data, context))
+        return Prediction(logits_of(model, data, context), path=path, hidden=hidden)
 
 
 def stages(context: Context) -> Stages:

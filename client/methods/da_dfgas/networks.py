@@ -91,7 +91,7 @@ def convinces(
     judged = validation_halves(data, context).judged
     labels = data.graph.y[judged]
     ours, theirs = (
-        logits_of(network(one, after, data, context), data)[judged].argmax(1) == labels
+        logits_of(network(one, after, data, context), data, context)[judged].argmax(1) == labels
         for one in (own, shared)
     )
     won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())

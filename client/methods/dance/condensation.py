@@ -14,12 +14,16 @@ from fedtag.client.methods.dance.evidence import (
     Evidence,
     EvidenceVectors,
     evidence_vectors,
+    joined_evidence,
+    joined_vectors,
+    kept_alone,
     select_evidence,
     select_with_vectors,
 )
 from fedtag.client.methods.dance.local_graph import LocalGraph
 from fedtag.client.methods.dance.neighbours import prediction_entropy
 from fedtag.client.methods.dance.selection import weighted_sum
+from fedtag.client.train.passes import hidden_and_logits
 from fedtag.common.graph import Adjacency
 from fedtag.common.methods.dance.model import DanceModel, Views
 from fedtag.common.methods.dance.settings import DanceConfig
@@ -37,7 +41,7 @@ class Forward:
 @torch.no_grad()
 def forward(model: DanceModel, local: LocalGraph) -> Forward:
     """Run the backbone on (A, t)."""
-    g, logits = model.backbone.hidden_and_logits(local.graph.x, local.adjacency)
+    g, logits = hidden_and_logits(model.backbone, local.graph.x, local.adjacency, local.batching)
     return Forward(g, logits, prediction_entropy(logits.softmax(1)))
 
 
@@ -66,6 +70,26 @@ def chosen_views(
         model, passed.g, local.texts, rows, hops, local.budgets, local.config.chunk_budget
     )
     return evidence, _joined(local, passed.g, evidence, found), found
+
+
+@torch.no_grad()
+def views_of_all(
+    model: DanceModel, local: LocalGraph, passed: Forward
+) -> tuple[Evidence, Views, EvidenceVectors]:
+    """`chosen_views` of every node; in parts, candidates that no budget keeps are left out of the evidence."""
+    rows = torch.arange(local.graph.num_nodes, device=local.graph.x.device)
+    if not local.batching.splits(rows.numel()):
+        return chosen_views(model, local, passed, rows)
+    parts = []
+    for some in rows.split(local.batching.size):
+        evidence, seen, found = chosen_views(model, local, passed, some)
+        kept, vectors = kept_alone(evidence, found)
+        parts.append((kept, seen, vectors))
+    evidences, seen_parts, found_parts = zip(*parts, strict=True)
+    seen = Views(
+        *(torch.cat(column) for column in zip(*(vars(one).values() for one in seen_parts), strict=True))
+    )
+    return joined_evidence(evidences), seen, joined_vectors(found_parts)
 
 
 def _joined(

@@ -132,6 +132,38 @@ def select_with_vectors(
     return evidence, _vectors(model, texts, evidence, weights)
 
 
+def kept_alone(evidence: Evidence, found: EvidenceVectors) -> tuple[Evidence, EvidenceVectors]:
+    """The same without the candidates that the budgets do not keep."""
+    hops = tuple(hop.filter(kept) for hop, kept in zip(evidence.hops, evidence.kept, strict=True))
+    weights = tuple(weight[kept] for weight, kept in zip(found.neighbour_weights, evidence.kept, strict=True))
+    all_kept = tuple(torch.ones_like(weight, dtype=torch.bool) for weight in weights)
+    chunk_weights = found.chunk_weights[evidence.kept_chunks]
+    every_chunk = torch.ones_like(chunk_weights, dtype=torch.bool)
+    return (
+        Evidence(evidence.rows, hops, all_kept, evidence.selected_chunks, every_chunk),
+        EvidenceVectors(weights, chunk_weights, found.context, found.condensed),
+    )
+
+
+def joined_evidence(parts: Sequence[Evidence]) -> Evidence:
+    """The rows of all parts, one part below the other."""
+    hops, kept = (zip(*(getattr(part, name) for part in parts), strict=True) for name in ("hops", "kept"))
+    return Evidence(
+        torch.cat([part.rows for part in parts]),
+        tuple(stack(*one) for one in hops),
+        tuple(torch.cat(one) for one in kept),
+        stack(*(part.chunks for part in parts)),
+        torch.cat([part.kept_chunks for part in parts]),
+    )
+
+
+def joined_vectors(parts: Sequence[EvidenceVectors]) -> EvidenceVectors:
+    """The same of weights and views."""
+    weights = zip(*(part.neighbour_weights for part in parts), strict=True)
+    rest = ([getattr(part, name) for part in parts] for name in ("chunk_weights", "context", "condensed"))
+    return EvidenceVectors(tuple(torch.cat(one) for one in weights), *map(torch.cat, rest))
+
+
 def _scored(
     model: DanceModel,
     g: Float[Tensor, "nodes hidden"],

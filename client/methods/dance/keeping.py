@@ -11,11 +11,12 @@ from fedtag.client.evidence.condensed import CORE_FOLDER, links_file, write_link
 from fedtag.client.evidence.narration import TokenLedger
 from fedtag.client.evidence.pack_table import PackTable
 from fedtag.client.evidence.store import available_rounds, round_file, write_packs
-from fedtag.client.methods.dance.condensation import chosen_views, forward
+from fedtag.client.methods.dance.condensation import forward, views_of_all
 from fedtag.client.methods.dance.evidence import Evidence, EvidenceVectors
 from fedtag.client.methods.dance.local_graph import LocalGraph
 from fedtag.client.methods.dance.packs import evidence_packs, narrated_packs
 from fedtag.client.methods.dance.shares import score_shares
+from fedtag.client.train.passes import hidden_and_logits
 from fedtag.common.graph import Adjacency
 from fedtag.common.methods.dance.model import DanceModel
 from fedtag.common.methods.dance.settings import DanceConfig
@@ -54,11 +55,10 @@ def scored_evidence(
 ) -> tuple[Tensor, Tensor, PackTable]:
     """The evidence path's representation and logits of every node, and the evidence of each prediction."""
     passed = forward(model, local)
-    rows = torch.arange(local.graph.num_nodes, device=data.device)
     with torch.no_grad():
-        evidence, seen, found = chosen_views(model, local, passed, rows)
-        hidden, logits = model.backbone.hidden_and_logits(model.fuse(seen), local.adjacency)
-        share = score_shares(model, local.adjacency, seen, logits.argmax(1)).share
+        evidence, seen, found = views_of_all(model, local, passed)
+        hidden, logits = hidden_and_logits(model.backbone, model.fuse(seen), local.adjacency, local.batching)
+        share = score_shares(model, local.adjacency, seen, logits.argmax(1), local.batching).share
         digest = fingerprint(model.state_dict())
         packs = evidence_packs(evidence, found, logits, "scored", round_number, digest, data, share)
     return hidden, logits, packs

@@ -14,6 +14,7 @@ from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.dance.evidence import Texts
 from fedtag.client.methods.dance.neighbours import one_hop, prefilter, two_hop
 from fedtag.client.methods.dance.node_summaries import joined_summaries
+from fedtag.client.train.batches import WHOLE, Batching
 from fedtag.common.graph import Adjacency, Graph
 from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.numerics.ragged import Ragged, row_of_entries
@@ -33,6 +34,7 @@ class LocalGraph:
         seed: of the sampling of large two-hop sets.
         summaries: encoded summary of every text, a unit vector, zero where there is none; None where no summary
             joins the text view.
+        batching: how many nodes are scored, and get evidence, at a time.
     """
 
     graph: Graph
@@ -42,6 +44,7 @@ class LocalGraph:
     config: DanceConfig
     seed: int
     summaries: Float[Tensor, "nodes dim"] | None = None
+    batching: Batching = WHOLE
 
     @cached_property
     def chunk_views(self) -> Float[Tensor, "chunks dim"]:
@@ -107,13 +110,16 @@ class LocalGraph:
         return 1, self.config.one_hop_budget, self.config.two_hop_budget
 
 
-def local_graph(data: SiteData, context: RunContext[DanceConfig], evidence: bool = True) -> LocalGraph:
+def local_graph(
+    data: SiteData, context: RunContext[DanceConfig], evidence: bool = True, batching: Batching = WHOLE
+) -> LocalGraph:
     """The site's graph, or the part of it that training sees, for DANCE.
 
     Args:
         data: of the site, in full or as training may see them.
         context: of the run.
         evidence: whether the evidence path is taken, by which alone summaries are read.
+        batching: of the graph.
 
     Raises:
         ConfigError: summaries are to join the text view of a site without encoded texts.
@@ -130,4 +136,5 @@ def local_graph(data: SiteData, context: RunContext[DanceConfig], evidence: bool
         context.settings,
         seed,
         summaries,
+        batching,
     )

@@ -21,6 +21,7 @@ from fedtag.client.methods.dance.condensation import (
     core_graph,
     forward,
     views,
+    views_of_all,
 )
 from fedtag.client.methods.dance.evidence import Evidence
 from fedtag.client.methods.dance.keeping import keep_core_evidence, keep_scored_evidence, scored_evidence
@@ -28,10 +29,12 @@ from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
 from fedtag.client.methods.dance.node_summaries import FEATURE, refuse_features, summaries_ledger
 from fedtag.client.methods.dance.training import CoreLoss
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
+from fedtag.client.train import passes
 from fedtag.common.config import RunConfig
 from fedtag.common.graph import Adjacency
 from fedtag.common.methods.dance.model import DanceModel, Views, initial_dance_model
 from fedtag.common.methods.dance.settings import DanceConfig
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import load_parameters, parameters_of
 from fedtag.common.wire.records import Content, prefixed
 
@@ -73,6 +76,9 @@ class Dance(ClientMethod[DanceConfig]):
         local = local_view(data, context)
         passed = forward(model, local)
         return {GRAPH: passed.logits, EVIDENCE: evidence_logits(model, local, passed)}
+
+    def classifier(self, model: DanceModel) -> NodeClassifier:
+        return model.backbone
 
     def examples(
         self, model: Any, data: SiteData, context: Context
@@ -162,7 +168,7 @@ class Dance(ClientMethod[DanceConfig]):
         """
         model = load_released(self.model(data, context), released).to(data.device)
         plain = released.path == GRAPH and not evidence
-        local = local_graph(data, context, evidence=not plain)
+        local = local_graph(data, context, evidence=not plain, batching=self.batching(data, context))
         if plain:
             passed = forward(model, local)
             return Prediction(passed.logits, hidden=passed.g)
@@ -179,15 +185,15 @@ class Dance(ClientMethod[DanceConfig]):
 
 def local_view(data: SiteData, context: Context) -> LocalGraph:
     """The site's graph for DANCE, in full or as training may see it; made once in a run."""
-    return context.cached(data, "dance graph", lambda: local_graph(data, context))
+    batching = METHOD.batching(data, context)
+    return context.cached(data, "dance graph", lambda: local_graph(data, context, batching=batching))
 
 
 @torch.no_grad()
 def evidence_logits(model: DanceModel, local: LocalGraph, passed: Forward) -> Tensor:
     """The backbone on A with the fused features of every node."""
-    rows = torch.arange(local.graph.num_nodes, device=local.graph.x.device)
-    _, seen, _ = chosen_views(model, local, passed, rows)
-    return model.backbone(model.fuse(seen), local.adjacency)
+    _, seen, _ = views_of_all(model, local, passed)
+    return passes.logits(model.backbone, model.fuse(seen), local.adjacency, local.batching)
 
 
 METHOD = Dance()

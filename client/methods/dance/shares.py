@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from fedtag.client.train import passes
+from fedtag.client.train.batches import WHOLE, Batching
 from fedtag.common.graph import Adjacency
 from fedtag.common.methods.dance.model import DanceModel, Views
 
@@ -35,7 +37,11 @@ class ScoreShares:
 
 @torch.no_grad()
 def score_shares(
-    model: DanceModel, adjacency: Adjacency, seen: Views, predicted: Int[Tensor, " nodes"]
+    model: DanceModel,
+    adjacency: Adjacency,
+    seen: Views,
+    predicted: Int[Tensor, " nodes"],
+    batching: Batching = WHOLE,
 ) -> ScoreShares:
     """The two-player Shapley value of each node's score.
 
@@ -49,6 +55,7 @@ def score_shares(
         adjacency: of the graph.
         seen: views of every node.
         predicted: class of each node.
+        batching: of the graph.
     """
     nodes = torch.arange(predicted.numel(), device=predicted.device)
     without_text = replace(seen, text=torch.zeros_like(seen.text))
@@ -56,7 +63,7 @@ def score_shares(
     nothing = replace(without_rest, text=without_text.text)
 
     def score(views: Views) -> Tensor:
-        logits = model.backbone(model.fuse(views), adjacency)
+        logits = passes.logits(model.backbone, model.fuse(views), adjacency, batching)
         return logits[nodes, predicted] - logits.mean(1)
 
     both, evidence, rest, empty = (score(views) for views in (seen, without_rest, without_text, nothing))

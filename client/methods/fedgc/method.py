@@ -26,6 +26,7 @@ from fedtag.client.methods.fedgc.transcript import transcripts
 from fedtag.client.methods.fedgc.tuning import fine_tune
 from fedtag.client.methods.side import Sites
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
+from fedtag.client.train import passes
 from fedtag.common.config import RunConfig
 from fedtag.common.methods.fedgc.model import initial_teacher
 from fedtag.common.methods.fedgc.names import (
@@ -127,7 +128,8 @@ class FedGC(ClientMethod[FedGCConfig]):
         if released.path == TUNED:
             fine_tune(model, ready, released.round, data, context)
         with torch.no_grad():
-            hidden, logits = model.hidden_and_logits(ready.x, data.adjacency)
+            batching = self.batching(data, context)
+            hidden, logits = passes.hidden_and_logits(model, ready.x, data.adjacency, batching)
             return Prediction(logits, hidden=hidden)
 
     def audited_path(self, path: str) -> str:
@@ -171,7 +173,8 @@ class FedGC(ClientMethod[FedGCConfig]):
     ) -> dict[str, Tensor]:
         """Counts of a model on the features by which it is scored."""
         with context.timed("score"), torch.no_grad():
-            return self.counts({path: model(ready.x, data.adjacency)}, data, context)
+            said = passes.logits(model, ready.x, data.adjacency, self.batching(data, context))
+            return self.counts({path: said}, data, context)
 
 
 def class_sums(ready: Prepared, data: SiteData, context: Context) -> tuple[dict[str, Tensor], dict[str, Any]]:

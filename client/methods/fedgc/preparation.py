@@ -16,6 +16,8 @@ from fedtag.client.data.shadow_nodes import outside_splits, shadow_half
 from fedtag.client.methods.fedgc import bottleneck
 from fedtag.client.methods.fedgc.pseudo_labels import surest_half, with_pseudo_labels
 from fedtag.client.site.state import Remembered, newest_kept
+from fedtag.client.train import passes
+from fedtag.client.train.capacity import batching_of
 from fedtag.common.errors import ProtocolError
 from fedtag.common.graph import Graph
 from fedtag.common.methods.fedgc.model import initial_teacher
@@ -109,7 +111,8 @@ def prepared_by(parameters: Mapping[str, Tensor], data: SiteData, context: Conte
     teacher = teacher_with(parameters, data, context) if parameters else None
     if teacher is not None and context.settings.learn_from != "training":
         with context.timed("pseudo-labels"), torch.no_grad():
-            logits = teacher(graph.x, data.training.adjacency)
+            batching = batching_of(lambda: teacher, data, context)
+            logits = passes.logits(teacher, graph.x, data.training.adjacency, batching)
             set_aside = shadow_half(outside_splits(graph), config.seed, data.site.name)
             if context.settings.learn_from == "pseudo":
                 y, labelled = surest_half(graph, logits, set_aside)

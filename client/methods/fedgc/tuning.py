@@ -8,6 +8,10 @@ from torch.nn import functional
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.fedgc.preparation import Prepared
+from fedtag.client.train import passes
+from fedtag.client.train.batches import Batching, in_batches
+from fedtag.client.train.capacity import batching_of
+from fedtag.client.train.examples import Examples
 from fedtag.client.train.optimisation import optimiser
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.models.classifier import NodeClassifier
@@ -21,7 +25,7 @@ def fine_tune(
     data: SiteData,
     context: RunContext[FedGCConfig],
 ) -> None:
-    """Some steps of Adam on training nodes, in place; the model of the best step on validation nodes stays.
+    """Some steps of Adam on training nodes, or batches of them, in place; the best on validation nodes stays.
 
     The received model is one of those. The better accuracy decides, then the lower cross-entropy, then the fewer
     steps. Without validation nodes the last step stands; without training nodes nothing moves.
@@ -34,12 +38,22 @@ def fine_tune(
         context: of the run.
     """
     settings, graph, adjacency = context.settings, data.training.graph, data.training.adjacency
-    labels = graph.y[graph.train_mask]
-    if not labels.numel():
+    if not bool(graph.train_mask.any()):
         return
     judges = data.graph.val_mask
     chooses = bool(judges.any())
     generator = context.generator(round_number, data.site.name, "fine-tuning", device=data.device)
+    batching = batching_of(lambda: model, data, context)
+    loss, _ = in_batches(
+        lambda one: lambda: one.loss(model(one.x, one.adjacency, generator)),
+        model,
+        Examples(prepared.x, adjacency, graph.y, graph.train_mask),
+        # Each epoch has a step at least.
+        max(settings.fine_tune_steps, 1),
+        batching,
+        data.device,
+        context.generator(round_number, data.site.name, "fine-tuning batches"),
+    )
     stepper = optimiser(model.parameters(), "adam", settings.fine_tune_rate, 0.0, settings.weight_decay)
     best: tuple[float, float] | None = None
     found: Parameters = {}
@@ -47,11 +61,10 @@ def fine_tune(
         for step in range(settings.fine_tune_steps + 1):
             if step:
                 stepper.zero_grad(set_to_none=True)
-                logits = model(prepared.x, adjacency, generator)
-                functional.cross_entropy(logits[graph.train_mask], labels).backward()
+                loss().backward()
                 stepper.step()
             if chooses:
-                score = judged(model, prepared, data)
+                score = judged(model, prepared, data, batching)
                 if best is None or score > best:
                     best, found = score, parameters_of(model)
     if chooses:
@@ -59,10 +72,12 @@ def fine_tune(
 
 
 @torch.no_grad()
-def judged(model: NodeClassifier, prepared: Prepared, data: SiteData) -> tuple[float, float]:
+def judged(
+    model: NodeClassifier, prepared: Prepared, data: SiteData, batching: Batching
+) -> tuple[float, float]:
     """Accuracy on the validation nodes, and minus the cross-entropy there."""
     graph = data.graph
-    logits = model(prepared.x, data.adjacency)[graph.val_mask]
+    logits = passes.logits(model, prepared.x, data.adjacency, batching)[graph.val_mask]
     labels = graph.y[graph.val_mask]
     accuracy = (logits.argmax(1) == labels).double().mean()
     return float(accuracy), -float(functional.cross_entropy(logits, labels))

@@ -63,6 +63,22 @@ def _no_round_left(settings: RunSettings) -> str:
     )
 
 
+def _batches(settings: RunSettings) -> str:
+    own, size = settings.own(FedGCConfig), settings.train.batch_size
+    if not size or (own.dp_mode == "off" and not own.bottleneck):
+        return ""
+    if own.dp_mode != "off":
+        return (
+            f"train.batch-size = {size}: the guarantee of {SPEC.name}.dp-mode = {own.dp_mode} is for one pass over the "
+            "whole graph, in which each node's part is bounded: set train.batch-size = 0, or "
+            f"{SPEC.name}.dp-mode = off"
+        )
+    return (
+        f"train.batch-size = {size}: {SPEC.name}.bottleneck learns features of the whole graph at once: set "
+        f"{SPEC.name}.bottleneck = false, or train.batch-size = 0"
+    )
+
+
 def _class_weights(settings: RunSettings) -> str:
     if settings.train.class_weights == "none":
         return ""
@@ -95,6 +111,7 @@ SPEC = MethodSpec(
         Exclusion("differential privacy of institutions", _noise),
         *EXCLUDED,
         Exclusion("a bottleneck without the self-trained model", _transformed),
+        Exclusion("batches under noise or with a bottleneck", _batches),
         Exclusion("weights of classes", _class_weights),
         Exclusion("no round after self-training", _no_round_left),
     ),

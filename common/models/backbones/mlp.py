@@ -27,4 +27,4 @@ def build(
     inputs: int, hidden: int, classes: int, model: ModelConfig, table: Section | None, skip: bool = False
 ) -> Backbone:
     """A stack of these layers; arguments as of `BackboneSpec.build`."""
-    return Backbone(Dense, inputs, hidden, classes, model.layers, model.dropout, skip)
+    return Backbone(Dense, inputs, hidden, classes, model.layers, model.dropout, skip, reach=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedtag.common.graph import Adjacency
-from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.models.classifier import NodeClassifier, Stage, Values
 from fedtag.common.models.dropout import dropout
 
 
@@ -26,6 +26,7 @@ class Backbone(NodeClassifier):
         layers: at least 2.
         rate: dropout rate in [0, 1).
         skip: add a linear map of the input to the logits, which no neighbour blurs.
+        reach: hops over which a layer reads.
     """
 
     def __init__(
@@ -37,12 +38,14 @@ class Backbone(NodeClassifier):
         layers: int,
         rate: float,
         skip: bool = False,
+        reach: int = 1,
     ) -> None:
         super().__init__()
         widths = [inputs, *[hidden] * (layers - 1), classes]
         self.layers = nn.ModuleList(layer(a, b) for a, b in pairwise(widths))
         self.skip = nn.Linear(inputs, classes) if skip else None
         self.rate = rate
+        self.reach = reach
 
     def hidden_and_logits(
         self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency, generator: torch.Generator | None = None
@@ -54,6 +57,25 @@ class Backbone(NodeClassifier):
             hidden = functional.relu(layer(dropout(hidden, self.rate, generator), adjacency))
         logits = self.layers[-1](dropout(hidden, self.rate, generator), adjacency)
         return hidden, logits if self.skip is None else logits + self.skip(x)
+
+    def stages(self) -> Sequence[Stage]:
+        """A stage for each layer; what the skip adds goes beside the hidden state."""
+        first, *inner = list(self.layers)[:-1]
+
+        def begin(values: Values, adjacency: Adjacency) -> Values:
+            (x,) = values
+            added = () if self.skip is None else (self.skip(x),)
+            return functional.relu(first(x, adjacency)), *added
+
+        def middle(layer: nn.Module) -> Callable[[Values, Adjacency], Values]:
+            return lambda values, adjacency: (functional.relu(layer(values[0], adjacency)), *values[1:])
+
+        def end(values: Values, adjacency: Adjacency) -> Values:
+            logits = self.layers[-1](values[0], adjacency)
+            return values[0], logits + values[1] if values[1:] else logits
+
+        steps = [begin, *map(middle, inner), end]
+        return [Stage(self.reach, step) for step in steps]
 
     def embedding(
         self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency

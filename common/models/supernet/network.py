@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from fedtag.common.graph import Adjacency
-from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.models.classifier import NodeClassifier, Stage, Values
 from fedtag.common.models.dropout import dropout
 from fedtag.common.models.supernet.activations import FUNCTIONS
 from fedtag.common.models.supernet.aggregations import aggregate
@@ -126,6 +127,24 @@ class DiscreteNetwork(NodeClassifier):
         for cell in self.cells:
             h = before = cell(h, before, adjacency)
         return h, self.classifier(dropout(h, self.rate, generator))
+
+    def stages(self) -> Sequence[Stage]:
+        """The projections, each cell, the classifier."""
+
+        def begin(values: Values, adjacency: Adjacency) -> Values:
+            (x,) = values
+            return self.first(x), *(() if self.second is None else (self.second(x),))
+
+        def through(cell: nn.Module, first: bool, values: Values, adjacency: Adjacency) -> Values:
+            # What comes before the first cell is there only where that cell reads it.
+            before = None if first and self.second is None else values[-1]
+            return (cell(values[0], before, adjacency),)
+
+        return [
+            Stage(0, begin),
+            *(Stage(1, partial(through, cell, place == 0)) for place, cell in enumerate(self.cells)),
+            Stage(0, lambda values, _: (values[0], self.classifier(values[0]))),
+        ]
 
 
 def discrete_network(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import torch
@@ -9,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fedtag.common.graph import Adjacency
-from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.models.classifier import NodeClassifier, Stage, Values
 from fedtag.common.models.dropout import dropout
 from fedtag.common.models.supernet.cell import Cell
 from fedtag.common.models.supernet.logits import CellLogits
@@ -58,6 +59,25 @@ class Supernet(NodeClassifier):
         for cell, logits in zip(self.cells, self.architecture, strict=True):
             h = before = cell(h, before, adjacency, cast(CellLogits, logits).weights())
         return h, self.classifier(dropout(h, self.rate, generator))
+
+    def stages(self) -> Sequence[Stage]:
+        """The projections, each cell, the classifier."""
+
+        def through(cell: nn.Module, logits: nn.Module) -> Callable[[Values, Adjacency], Values]:
+            weights = cast(CellLogits, logits).weights()
+
+            def apply(values: Values, adjacency: Adjacency) -> Values:
+                out = cell(values[0], values[-1], adjacency, weights)
+                return (out,)
+
+            return apply
+
+        cells = zip(self.cells, self.architecture, strict=True)
+        return [
+            Stage(0, lambda values, _: (self.first(values[0]), self.second(values[0]))),
+            *(Stage(1, through(cell, logits)) for cell, logits in cells),
+            Stage(0, lambda values, _: (values[0], self.classifier(values[0]))),
+        ]
 
 
 def initial_supernet(model: ModelConfig, cells: int, dimension: int, classes: int, seed: int) -> Supernet:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fedtag.extension import Adjacency, ModelConfig, NodeClassifier, Section, dropout
+from fedtag.extension import Adjacency, ModelConfig, NodeClassifier, Section, Stage, Values, dropout
 from fedtag_example.settings import TwiceLinearConfig
 
 
@@ -42,6 +44,27 @@ class TwiceLinear(NodeClassifier):
             propagated = (1 - self.restart) * adjacency.propagate(propagated) + self.restart * mapped
         logits = self.outer(dropout(propagated, self.rate, generator))
         return propagated, logits if self.skip is None else logits + self.skip(x)
+
+    def stages(self) -> Sequence[Stage]:
+        """The first map, each hop, the second map."""
+
+        def begin(values: Values, adjacency: Adjacency) -> Values:
+            mapped = self.inner(values[0])
+            return (mapped, mapped) if self.skip is None else (mapped, mapped, self.skip(values[0]))
+
+        def hop(values: Values, adjacency: Adjacency) -> Values:
+            propagated, mapped, *added = values
+            return (
+                (1 - self.restart) * adjacency.propagate(propagated) + self.restart * mapped,
+                mapped,
+                *added,
+            )
+
+        def end(values: Values, adjacency: Adjacency) -> Values:
+            logits = self.outer(values[0])
+            return values[0], logits if self.skip is None else logits + values[2]
+
+        return [Stage(0, begin), *[Stage(1, hop)] * self.hops, Stage(0, end)]
 
 
 def build(

@@ -175,3 +175,37 @@ def test_a_variant_is_scored_trained_and_asked_by_what_it_overrides(open_site: O
     released = ReleasedModel(model, 1, "twice")
     said = method.predict(released, site.data, context_of(site)).logits
     torch.testing.assert_close(said, 2 * fresh(site)(site.data.graph.x, site.data.adjacency))
+
+
+BATCHES = {"train.batch-size": 5, "train.fan-out": 2, "model.dropout": 0.5}
+
+
+def test_an_epoch_has_a_step_for_each_batch(open_site: Open) -> None:
+    """Repeated, in another process, to the bit; another round draws something else."""
+    site = open_site(**BATCHES)
+    labelled = int(site.data.graph.train_mask.sum())
+    done = train(site, fresh(site), examples(site))
+    assert done.steps == site.config.train.epochs * -(-labelled // 5) > site.config.train.epochs
+    assert done.normaliser == done.steps
+    again = open_site(**BATCHES)
+    assert trained(site) == trained(again)
+    assert trained(site) not in (trained(again, 2), trained(open_site(**{**BATCHES, "train.fan-out": 0})))
+
+
+def test_a_graph_that_is_no_larger_than_a_batch_is_taken_whole(open_site: Open) -> None:
+    nodes = open_site().data.graph.num_nodes
+    whole = trained(open_site())
+    assert trained(open_site(**{"train.batch-size": nodes, "train.fan-out": 1})) == whole
+    assert trained(open_site(**{"train.batch-size": nodes - 1, "train.fan-out": 1})) != whole
+
+
+def test_scores_and_predictions_in_parts_are_those_of_the_whole(open_site: Open) -> None:
+    whole, parts = open_site(), open_site(**BATCHES)
+    one, other = (METHOD.scores(site.data, context_of(site)) for site in (whole, parts))
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        torch.testing.assert_close(other[name], value, rtol=1e-4, atol=1e-4)
+    released = ReleasedModel(parameters_of(fresh(whole)), 1, "graph")
+    said, again = (METHOD.predict(released, site.data, context_of(site)) for site in (whole, parts))
+    torch.testing.assert_close(again.logits, said.logits)
+    torch.testing.assert_close(again.hidden, said.hidden)

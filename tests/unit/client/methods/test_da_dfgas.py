@@ -125,7 +125,7 @@ def test_an_own_architecture_has_to_convince(open_site: Open) -> None:
         right = []
         for logits in (after, received):
             model = discrete_network(discretised(logits, gap), after, 0.0)
-            found = logits_of(model, site.data).argmax(1)
+            found = logits_of(model, site.data, context_of(site)).argmax(1)
             right.append([bool(found[node] == site.data.graph.y[node]) for node in judged])
         won = sum(own and not shared for own, shared in zip(*right, strict=True))
         lost = sum(shared and not own for own, shared in zip(*right, strict=True))

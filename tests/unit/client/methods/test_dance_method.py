@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,18 @@ import torch
 
 from fedtag.client.condense.core.of_round import due
 from fedtag.client.evidence.store import available_rounds, read_packs, round_file
+from fedtag.client.methods.dance.condensation import forward, views_of_all
+from fedtag.client.methods.dance.local_graph import local_graph
+from fedtag.client.methods.dance.packs import evidence_packs
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.site.state import StateStore
+from fedtag.client.train.batches import Batching
 from fedtag.common.config import RunConfig
 from fedtag.common.methods.dance.model import initial_dance_model
-from fedtag.common.models.parameters import Parameters, fingerprint, parameters_of
+from fedtag.common.models.parameters import Parameters, fingerprint, load_parameters, parameters_of
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
+from tests.exchanges import context_of
 
 Open = Callable[..., SiteRun]
 
@@ -137,3 +143,32 @@ def test_core_evidence_of_few_rounds_is_kept(open_site: Open) -> None:
     for step in range(1, 8):
         ask(site, step, evaluate=False)
     assert available_rounds(site.site.evidence / "core") == (3, 4, 5, 6, 7)
+
+
+def test_evidence_in_parts_is_the_evidence(open_site: Open) -> None:
+    """Packs, weights and views of the whole, at any size of a part; candidates that are not kept are left out."""
+    site = open_site()
+    local = local_graph(site.data, context_of(site))
+    one = initial_dance_model(site.config, 8, 3)
+    load_parameters(one, model(site, 0.3))
+    passed = forward(one, local)
+    whole, seen, found = views_of_all(one, local, passed)
+    wanted = evidence_packs(whole, found, passed.logits, "scored", 1, "model", site.data)
+    for size in (1, 7, 44):
+        parted = replace(local, batching=Batching(size))
+        vars(parted).update(neighbours=local.neighbours, second_neighbours=local.second_neighbours)
+        again = forward(one, parted)
+        torch.testing.assert_close(again.logits, passed.logits)
+        evidence, views, vectors = views_of_all(one, parted, passed)
+        for name, value in vars(views).items():
+            torch.testing.assert_close(value, getattr(seen, name))
+        torch.testing.assert_close(vectors.condensed, found.condensed)
+        assert all(bool(kept.all()) for kept in evidence.kept)
+        packs = evidence_packs(evidence, vectors, passed.logits, "scored", 1, "model", site.data)
+        assert [near(pack) for pack in packs] == [near(pack) for pack in wanted]
+
+
+def near(pack: Any) -> Any:
+    """What a pack quotes, with weights to five places."""
+    quoted = [(part.node, part.start, part.end, round(part.weight, 5)) for part in pack.chunks]
+    return pack.node, quoted, [(one.node, one.hop, round(one.weight, 5)) for one in pack.neighbours]

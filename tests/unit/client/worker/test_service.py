@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from fedtag.client.methods.base import ClientMethod
 from fedtag.client.policy.spending import spent_by_run
 from fedtag.client.worker.frames import Frame, receive, record_frame, record_of, send
 from fedtag.client.worker.handover import ask
@@ -26,6 +28,8 @@ from fedtag.client.worker.service import Service, listening
 from fedtag.common.config import RunConfig
 from fedtag.common.wire.serialised import Serialised
 from fedtag.common.wire.signs import Collect, lost, serialised_sign, sign_of
+from fedtag.runs.listing import register
+from tests.objects import method_spec
 
 RUN_CONFIG = RunConfig.from_flat({"method": "fedavg", "model.hidden": 4, "train.epochs": 1}).to_flat()
 
@@ -130,6 +134,26 @@ def test_an_unexpected_error_ends_the_worker(running: Callable[..., Running]) ->
     # The check of types that the tests add has an error of its own.
     assert answer.text("reason").endswith("Error; the site's own log says more")
     assert "long" not in answer.text("reason")
+    worker.thread.join(10)
+    assert not worker.thread.is_alive()
+
+
+class Greedy(ClientMethod[None]):
+    """Its step wants more memory than there is."""
+
+    def loss(self, model: Any, examples: Any, generator: torch.Generator) -> Callable[[], torch.Tensor]:
+        return lambda: torch.empty(2**50)
+
+
+@pytest.mark.usefixtures("handed_over")
+def test_memory_that_ran_out_ends_the_worker_and_tells_what_to_set(running: Callable[..., Running]) -> None:
+    worker = running()
+    config = {**RUN_CONFIG, "method": register(method_spec("greedy", Greedy())), "train.batch-size": 8}
+    digest = settings_digest(config, worker.node)
+    answer = worker.instruct(instruction(), {"run_config": config}, settings=digest)
+    assert answer.text("reason").startswith(
+        "CapacityError: the memory of cpu ran out with train.batch-size = 8, "
+    )
     worker.thread.join(10)
     assert not worker.thread.is_alive()
 

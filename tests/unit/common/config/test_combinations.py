@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from fedtag.common.config import RunConfig, default_settings
 from fedtag.common.config.combinations import HOSTILE_RULES, ROBUST_RULES, excluded_combinations
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.spec import METHODS
+from fedtag.common.models.spec import BACKBONES
 from fedtag.common.numerics.robust_rules import fewest_clients
 
 Settings = dict[str, Any]
@@ -274,6 +276,22 @@ REFUSED: dict[str, tuple[Settings, str, Settings]] = {
         "distributed noise protects from the server, which must then see sums only",
         {"privacy.dp.mode": "central"},
     ),
+    "batches under noise for single nodes": (
+        {
+            "method": "fedgc",
+            "train.batch-size": 64,
+            "fedgc.dp-mode": "local",
+            "fedgc.learn-from": "training",
+            "fedgc.fine-tune-steps": 0,
+        },
+        "the guarantee of fedgc.dp-mode = local is for one pass over the whole graph",
+        {"train.batch-size": 0},
+    ),
+    "batches with features of the whole graph": (
+        {"method": "fedgc", "train.batch-size": 64, "fedgc.bottleneck": True, "fedgc.learn-from": "both"},
+        "fedgc.bottleneck learns features of the whole graph at once",
+        {"fedgc.bottleneck": False},
+    ),
     "distributed noise beside scores": (
         {**DISTRIBUTED, "privacy.hide-statistics": False},
         "set privacy.secure-aggregation and privacy.hide-statistics = true",
@@ -326,6 +344,8 @@ def test_every_message_names_settings_that_exist(name: str) -> None:
         {"method": "isolated", "aggregation.rule": "krum", "clients": 1},
         {"train.client-fraction": 0.6, "aggregation.rule": "median"},
         {**HIDDEN, "privacy.scale-bits": 36},
+        {**CENTRAL, "train.batch-size": 64},
+        {"train.batch-size": "auto", "train.fan-out": 0},
     ],
 )
 def test_what_goes_together_is_let_pass(settings: Settings) -> None:
@@ -381,3 +401,14 @@ def test_rules_have_as_many_clients_as_they_need(rule: str, hostile: int, client
     else:
         with pytest.raises(ConfigError, match="add clients"):
             RunConfig.from_flat(settings)
+
+
+@pytest.mark.usefixtures("handed_over")
+def test_a_backbone_that_reads_the_whole_graph_has_no_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = replace(BACKBONES.get("gcn"), name="whole", sampled=False)
+    monkeypatch.setitem(BACKBONES._added, "whole", whole)
+    RunConfig.from_flat({**BASE, "model.backbone": "whole"})
+    with pytest.raises(
+        ConfigError, match=r"backbone whole reads the whole graph at once: set train\.batch-size = 0"
+    ):
+        RunConfig.from_flat({**BASE, "model.backbone": "whole", "train.batch-size": 8})

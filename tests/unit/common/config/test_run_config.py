@@ -221,6 +221,7 @@ def test_the_digest_ignores_where_a_run_lives() -> None:
         ("evaluation.local=false", ("evaluation.local", False)),
         ("out=", ("out", "")),
         ("data.source=a=b", ("data.source", "a=b")),
+        ("train.batch-size=64", ("train.batch-size", 64)),
     ],
 )
 def test_assignments_take_the_type_of_the_default(assignment: str, expected: tuple[str, Any]) -> None:
@@ -235,6 +236,7 @@ def test_assignments_take_the_type_of_the_default(assignment: str, expected: tup
         ("rounds", "write key=value"),
         ("round=5", "did you mean 'rounds'"),
         ("rounds=five", "write a whole number"),
+        ("train.batch-size=all", "write a whole number"),
         ("rounds=1.5", "write a whole number"),
         ("ratio=half", "write a number"),
         ("train.inductive=1", "write true or false"),
@@ -243,6 +245,16 @@ def test_assignments_take_the_type_of_the_default(assignment: str, expected: tup
 def test_wrong_assignments_are_explained(assignment: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse_setting(assignment)
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "all", True, 10**10])
+def test_a_batch_is_a_number_of_nodes_or_auto(value: Any) -> None:
+    assert parse_setting("train.batch-size=auto") == ("train.batch-size", "auto")
+    assert RunConfig.from_flat({"train.batch-size": "auto"}).train.batch_size == "auto"
+    with pytest.raises(
+        ConfigError, match=r"train\.batch-size = .*: must be 0 for the whole graph, a number of nodes"
+    ):
+        RunConfig.from_flat({"train.batch-size": value})
 
 
 def test_settings_are_frozen() -> None:

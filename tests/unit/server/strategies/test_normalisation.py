@@ -55,7 +55,7 @@ def test_equal_work_gives_the_weighted_mean(drawn: dict[str, tuple[float, float]
 
 def test_clients_that_took_no_step_or_claim_too_many_are_left_out() -> None:
     weights = {"a": 0.2, "b": 0.3, "c": 0.4, "d": 0.05, "e": 0.05}
-    found = fednova(weights, {"a": 2.0, "b": 0.0, "c": 4.0, "d": 1e9}, most=10.0)
+    found = fednova(weights, {"a": 2.0, "b": 0.0, "c": 4.0, "d": 1e9}, most=dict.fromkeys("abcd", 10.0))
     assert found.weights == pytest.approx({"a": 1 / 3, "c": 2 / 3})
     assert found.effective_steps == pytest.approx(10 / 3)
     assert found.factors == pytest.approx({"a": 5 / 3, "c": 5 / 6})
@@ -121,6 +121,16 @@ def test_the_settings_bound_what_a_client_can_have_done() -> None:
     assert most(epochs=3, extra_epochs=4) == pytest.approx(7, rel=1e-5)
     assert most(epochs=3, extra_epochs=4) > 7
     assert most(epochs=3, optimizer="sgd", momentum=0.9) == pytest.approx(30, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("size", "nodes", "steps"),
+    [(0, 1000, 3), (100, 0, 3), (100, 100, 3), (100, 101, 6), ("auto", 1000, 3 * 63)],
+)
+def test_batches_let_a_client_do_more_by_its_number_of_nodes(size: object, nodes: int, steps: int) -> None:
+    """Who lets its site choose has batches of 16 nodes at the least."""
+    train = RunConfig.from_flat({"method": "fedavg", "train.epochs": 3, "train.batch-size": size}).train
+    assert largest_normaliser(train, nodes) == pytest.approx(steps, rel=1e-5)
 
 
 STEPS = {"a": 1, "b": 4, "c": 10}

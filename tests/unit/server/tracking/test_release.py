@@ -66,6 +66,11 @@ def test_only_the_methods_own_table_is_released() -> None:
     assert set(released_settings(RunConfig(method="fedavg"))) == {"method", "seed", "model", "text"}
 
 
+def test_how_a_graph_is_taken_in_parts_is_released_where_it_was() -> None:
+    config = RunConfig.from_flat({"method": "fedavg", "train.batch-size": 64, "train.fan-out": 3})
+    assert released_settings(config)["train"] == {"batch-size": 64, "fan-out": 3}
+
+
 def edited(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     card = json.loads((path / "model.json").read_text())
     change(card)
