@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -70,7 +71,9 @@ def largest_batch(model: NodeClassifier, data: SiteData, fan_out: int) -> int:
         parts = {one: largest_part(one, hops, fan_out, nodes, links) for one in sizes}
         fitting = [one for one, part in parts.items() if MARGIN * step.bytes(*part) <= room]
         size = max(fitting, default=LEAST_BATCH)
-    LOGGER.info(
+    # Where nothing changes there is nothing to tell.
+    LOGGER.log(
+        logging.INFO if size else logging.DEBUG,
         "train.batch-size = auto: %s, as %.0f MiB of %s are free and a step on the whole graph takes about %.0f MiB",
         f"{size} nodes" if size else "0, the whole graph",
         free_bytes(device) / 2**20,

@@ -111,7 +111,7 @@ def test_a_core_of_the_round_is_told_as_other_condensed_graphs_are(
     assert len(rows) == 4
     for row in rows:
         told = row["condensation"]
-        assert told.keys() == {"core", "nodes", "copied", "close"}
+        assert told.keys() == {"core", "nodes", "copied", "close", "approximate"}
         assert told["core"] == -(-row["nodes"] // 5)
         assert told["copied"] == 1
     assert json.loads((out / "summary.json").read_text())["ratio"] == 0.2
