@@ -24,8 +24,8 @@ REMEDIES = {
 
 
 def is_place(name: str) -> bool:
-    """Whether a name says where something lies on one machine."""
-    return Path(name).is_absolute() or name.startswith("~")
+    """Whether a name says where something lies on one machine, or leads out of the folder in which it is looked up."""
+    return Path(name).is_absolute() or name.startswith("~") or ".." in Path(name).parts
 
 
 def parts(value: str) -> list[str]:

@@ -40,7 +40,7 @@ class RunSettings(Section):
     rounds: Count = Field(100, description="rounds of training")
     clients: Count = Field(5, description="simulated clients, or clients to wait for")
     ratio: Annotated[float, Field(gt=0, le=1)] = Field(0.08, description="condensed nodes / nodes")
-    seed: Annotated[int, Field(ge=0)] = Field(0, description="of every random draw")
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(0, description="of every random draw")
     out: str = Field("", description="run directory; empty: a new one under runs/ or FEDTAG_HOME")
     resume: bool = Field(False, description="go on from the checkpoint in the run directory")
     device: str = Field("auto", description="auto, cpu, cuda, cuda:0, ...; a site's own setting wins")

@@ -90,8 +90,10 @@ def _header(records: RecordDict) -> ConfigRecord:
 def _tensors(records: RecordDict, record: ConfigRecord) -> bytes | None:
     if TENSORS in record:
         tensors = record[TENSORS]
-        if TENSORS in records or not isinstance(tensors, bytes):
-            raise WireError("tensors must travel once, as bytes of the header or as an array")
+        if TENSORS in records or not isinstance(tensors, bytes) or len(tensors) > SMALL:
+            raise WireError(
+                f"tensors must travel once, as at most {SMALL} bytes of the header or as an array"
+            )
         return tensors
     if TENSORS not in records:
         return None
@@ -103,9 +105,11 @@ def _tensors(records: RecordDict, record: ConfigRecord) -> bytes | None:
 
 
 def _letters(record: ConfigRecord) -> tuple[str | None, tuple[bytes, ...]]:
+    if ("addresses" in record) != ("bodies" in record):
+        raise WireError("letters need addresses and bodies")
     if "addresses" not in record:
         return None, ()
-    addresses, bodies = record["addresses"], record.get("bodies")
+    addresses, bodies = record["addresses"], record["bodies"]
     if not isinstance(addresses, str):
         raise WireError("the letters' addresses are not JSON")
     check_size(addresses, "the list of letters' addresses")

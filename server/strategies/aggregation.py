@@ -21,7 +21,7 @@ from fedtag.common.numerics.shares import capped_shares
 from fedtag.server.protocol.phases import Phase
 from fedtag.server.protocol.state import Aggregate
 from fedtag.server.strategies.mean import weighted_mean
-from fedtag.server.strategies.normalisation import fednova, largest_normaliser, scaled
+from fedtag.server.strategies.normalisation import believable, fednova, largest_normaliser, scaled
 from fedtag.server.strategies.optimisers import server_step
 from fedtag.server.strategies.rules import combine_by_rule
 from fedtag.server.strategies.weights import ClientStatistics, client_weights
@@ -111,7 +111,8 @@ class Aggregation:
         kept: Updates = {client: updates[client] for client in weights}
         if settings.normalise == "fednova":
             train = self.config.train
-            most = {client: largest_normaliser(train, nodes.get(client, 0)) for client in weights}
+            counted = believable({client: nodes.get(client, 0) for client in weights})
+            most = {client: largest_normaliser(train, counted[client]) for client in weights}
             plan = fednova(weights, normalisers, most)
             weights, kept = plan.weights, scaled(kept, plan.factors)
             if not weights:

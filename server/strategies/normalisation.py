@@ -88,3 +88,11 @@ def largest_normaliser(train: TrainConfig, nodes: int = 0) -> float:
     batches = max(1, math.ceil(nodes / size)) if size else 1
     steps = (train.epochs + train.extra_epochs) * batches * (1 + 1e-6)
     return steps / (1 - train.momentum) if train.optimizer == "sgd" else steps
+
+
+def believable(nodes: Mapping[str, int]) -> dict[str, int]:
+    """Numbers of nodes that clients say they have, as far as they count: of three or more, nobody's more than all
+    others' together, since a claim of many nodes would allow as many steps.
+    """
+    total = sum(nodes.values())
+    return {client: min(n, total - n) if len(nodes) > 2 else n for client, n in nodes.items()}

@@ -19,6 +19,7 @@ from fedtag.deploy.federation.bundle import write_app
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.simulation import prepare, reopen
 from fedtag.server.app import app as server_app
+from fedtag.server.run.extension import opened
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.state.progress import LineProgress
 from fedtag.server.tracking.run_directory import PLACES, SITES
@@ -111,6 +112,28 @@ def test_a_coordinators_path_goes_to_no_institution(
     with pytest.raises(ConfigError, match=f"{key} = /srv/place is a place on this machine"):
         server_app(InProcessGrid([]), context)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("own_log")
+@pytest.mark.parametrize("out", ["../../elsewhere", "runs/../../elsewhere", ".."])
+def test_who_submits_a_run_chooses_no_folder_outside_the_runs(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "a" / "home"
+    monkeypatch.setenv("FEDTAG_HOME", str(home))
+    run_config = flatten({**app_versions(), "method": "fedavg", "out": out})
+    context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config=run_config)
+    with pytest.raises(
+        ConfigError, match=r"is a place on this machine.*give a name, which is a folder of runs/"
+    ):
+        server_app(InProcessGrid([]), context)
+    assert not home.exists()
+    # The control: without the check a run's files would be made there.
+    made = opened(
+        home / "runs" / out, RunConfig.from_flat({"method": "fedavg"}), home / "runs"
+    ).path.resolve()
+    assert made.is_dir()
+    assert not made.is_relative_to(home / "runs")
 
 
 def test_an_institution_says_where_its_models_lie(tmp_path: Path) -> None:

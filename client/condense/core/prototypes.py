@@ -65,6 +65,9 @@ def _means_of_parts(
     points: NDArray[np.float32], num_clusters: int, seed: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     _, part = _means(points, math.isqrt(num_clusters), seed)
+    if (part == part[0]).all():
+        # They coincide, and no further step would part them.
+        return points[:1], np.zeros(part.size, np.int64)
     sizes = torch.bincount(torch.as_tensor(part, dtype=torch.long))
     centres, labels, first = [], np.empty(part.size, np.int64), 0
     for number, quota in enumerate(class_quotas(sizes, num_clusters, sizes > 0).tolist()):

@@ -20,6 +20,7 @@ from fedtag.client.methods.dance.selection import (
     gather_scores,
     weighted_sum,
 )
+from fedtag.common.errors import DivergenceError
 from fedtag.common.methods.dance.model import DanceModel, unit_mean_square
 from fedtag.common.numerics.attention import entmax15_ragged, straight_through, top_budget
 from fedtag.common.numerics.ragged import Ragged, stack
@@ -220,11 +221,21 @@ def _neighbour_scores(
     stacked: Ragged,
     compact: tuple[Int[Tensor, " distinct"], Ragged],
 ) -> Float[Tensor, " entries"]:
-    """The scores (Eq. 5) of the candidates of all hops, one hop's rows below the other's."""
+    """The scores (Eq. 5) of the candidates of all hops, one hop's rows below the other's.
+
+    Raises:
+        DivergenceError: one is not finite, so that nothing can be selected by them.
+    """
     nodes, positions = compact
     hops = stacked.num_rows // max(own.shape[0], 1)
     query = model.neighbour_queries(own).repeat(hops, 1)
-    return gather_scores(query, model.neighbour_key(texts.scaled[nodes]), positions)
+    scores = gather_scores(query, model.neighbour_key(texts.scaled[nodes]), positions)
+    if not bool(scores.isfinite().all()):
+        raise DivergenceError(
+            "training diverged (the scores of neighbours are not finite): lower train.learning-rate or "
+            "train.weight-decay, or scale the features down"
+        )
+    return scores
 
 
 def _split(values: Shaped[Tensor, " entries"], parts: Sequence[Ragged]) -> tuple[Shaped[Tensor, " _"], ...]:

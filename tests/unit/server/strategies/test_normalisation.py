@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedtag.common.config import RunConfig
 from fedtag.server.strategies.mean import weighted_mean
-from fedtag.server.strategies.normalisation import fednova, largest_normaliser, scaled
+from fedtag.server.strategies.normalisation import believable, fednova, largest_normaliser, scaled
 
 FACTORS = st.dictionaries(
     st.text("abc", min_size=1, max_size=2),
@@ -203,3 +203,19 @@ def test_unequal_work_no_longer_moves_the_fixed_point() -> None:
         assert larger / smaller == pytest.approx(10, rel=0.2)
     gap = np.linalg.norm(wrong - wanted)
     assert np.linalg.norm(plain[0.001] - wanted) > 0.9 * gap > 50 * distances[-1]
+
+
+def test_a_claim_of_many_nodes_allows_no_more_steps_than_all_others_have() -> None:
+    train = RunConfig.from_flat({"method": "fedavg", "train.batch-size": 128}).train
+    honest = {"a": 900, "b": 1100, "c": 1000}
+    assert believable(honest) == honest
+    claimed = {**honest, "liar": 10**9}
+    steps = {client: largest_normaliser(train, count) for client, count in claimed.items()}
+    normalisers = {"a": 24.0, "b": 27.0, "c": 24.0, "liar": 2.3e7}
+    weights = dict.fromkeys(claimed, 0.25)
+    assert fednova(weights, normalisers, steps).factors["a"] > 1e5, "so it was believed"
+    most = {client: largest_normaliser(train, count) for client, count in believable(claimed).items()}
+    assert (
+        fednova(weights, normalisers, most).factors
+        == fednova(dict.fromkeys(honest, 1 / 3), {client: normalisers[client] for client in honest}).factors
+    )

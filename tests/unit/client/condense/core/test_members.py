@@ -229,3 +229,11 @@ def test_a_part_of_few_points_gives_each_as_a_cluster() -> None:
     centres, assignment = cluster(z, 1150, np.random.default_rng(0))
     assert centres.shape[0] == 1150
     assert int(assignment.max()) < 1150
+
+
+@pytest.mark.parametrize("different", [0, 3000])
+def test_points_that_coincide_end_in_clusters_that_stay_empty(different: int) -> None:
+    z = torch.cat([torch.randn(different, 8), torch.zeros(6000, 8)])
+    centres, labels = cluster(z, 2500, np.random.default_rng(0))
+    assert len(centres) <= 2500
+    assert torch.equal(centres[labels[-6000:]], torch.zeros(6000, 8))
