@@ -16,12 +16,13 @@ from fedtag.common.config.places import SEPARATOR
 from fedtag.common.errors import ConfigError, RunError
 from fedtag.common.logs import LOGGER
 from fedtag.common.methods.spec import METHODS, PRESETS
-from fedtag.common.settings.registry import HERE, Registry, Spec
+from fedtag.common.settings.registry import Spec
 from fedtag.common.wording.scoring import METRICS, column
 from fedtag.comparison.course import Compared
 from fedtag.comparison.course import compare as carried_out
 from fedtag.comparison.matrix import Cell
 from fedtag.comparison.outcome import GRAPHS, PAGE, check_home
+from fedtag.comparison.own_code import is_here
 from fedtag.comparison.progress import ROUNDS, Note, Step
 from fedtag.comparison.request import TITLE
 from fedtag.comparison.study import REFERENCES, checked_study
@@ -221,11 +222,6 @@ def compare(
     }
     wanted = checked_study(study, "fedtag.compare")
     return ComparisonResult(carried_out(wanted, home, jobs, lambda matrix, left: bars(left, progress)))
-
-
-def is_here(registry: Registry[Any], name: str) -> bool:
-    """Whether something was handed over as an object."""
-    return name in registry and registry.origin(name).package == HERE
 
 
 def sources_of(graphs: Sequence[Graph], home: Path) -> str:

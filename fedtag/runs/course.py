@@ -105,7 +105,8 @@ def extend(
             "`fedtag bundle APP --resume`"
         )
     config = extending(parent, given)
-    out = config.out or str(next_free(parent.path))
+    # No number alone: beside seed-0 of a comparison, seed-1 is another run's place.
+    out = config.out or str(next_free(parent.path.with_name(f"{parent.path.name}-extended")))
     with places_told(Path(out)):
         prepared = prepare_extension(config.model_copy(update={"out": out}), parent)
     return _carried_out(prepared, engine, progress)

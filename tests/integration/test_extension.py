@@ -108,7 +108,7 @@ def test_the_extended_run_is_the_longer_one_to_the_bit(
     short = simulated(method, 2, settings, tmp_path / "short")
     before = {path: path.read_bytes() for path in short.path.rglob("*") if path.is_file()}
     longer = short.resume(rounds=4, progress=False)
-    assert longer.path == tmp_path / "short-2"
+    assert longer.path == tmp_path / "short-extended"
     assert rows(longer, "metrics") == rows(whole, "metrics")
     assert rows(longer, "clients") == rows(whole, "clients")
     if (whole.path / "model.safetensors").exists():

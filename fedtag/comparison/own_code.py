@@ -1,0 +1,101 @@
+"""Which version of a person's own code a run was made with: of methods and the like that were given as objects."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+from fedtag.common.config import RunConfig
+from fedtag.common.settings.registry import HERE, Registry
+from fedtag.runs.catalogue import ALL
+
+SIMPLE = (str, bytes, int, float, complex, type(None))
+OF_THE_CLASS = frozenset(
+    {"__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", "__annotations__"}
+)
+
+
+def own_code(config: RunConfig) -> dict[str, str]:
+    """SHA-256 of what a run uses and no package brings, by name.
+
+    It counts what functions do and which values they have at hand: their instructions, constants, defaults, what they
+    close over, and functions, classes and constants of the same module that they name. Another version of Python makes
+    other instructions.
+    """
+    names = {
+        config.method,
+        config.preset,
+        *config.parts.split(","),
+        config.condenser.name,
+        config.model.backbone,
+    }
+    return {
+        name: digest_of(registry.get(name))
+        for registry in ALL
+        for name in sorted(names)
+        if is_here(registry, name)
+    }
+
+
+def is_here(registry: Registry[Any], name: str) -> bool:
+    """Whether something was handed over as an object."""
+    return name in registry and registry.origin(name).package == HERE
+
+
+def digest_of(value: object) -> str:
+    """SHA-256 of an object, its class and their code, in hexadecimal."""
+    digest = hashlib.sha256()
+    for word in _words(value, set()):
+        content = word.encode("utf-8", "surrogatepass")
+        digest.update(len(content).to_bytes(8, "big") + content)
+    return digest.hexdigest()
+
+
+def _words(value: object, seen: set[int]) -> Iterator[str]:
+    yield type(value).__name__
+    if isinstance(value, SIMPLE):
+        yield repr(value)
+        return
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    for part in _parts(value):
+        yield from _words(part, seen)
+
+
+def _parts(value: Any) -> Iterable[object]:
+    """What an object is made of, as far as it may decide what the object does."""
+    if isinstance(value, CodeType):
+        return (value.co_code, value.co_names, value.co_varnames, value.co_freevars, *value.co_consts)
+    if isinstance(value, FunctionType):
+        code, closed = value.__code__, [cell.cell_contents for cell in value.__closure__ or ()]
+        if value.__doc__ is not None:
+            code = code.replace(co_consts=(None, *code.co_consts[1:]))
+        return (code, value.__defaults__, value.__kwdefaults__, *closed, *_named(value))
+    if isinstance(value, type):
+        if value.__module__.split(".")[0] in ("fedtag", "builtins"):
+            return (value.__qualname__,)
+        own = ((name, part) for name, part in sorted(vars(value).items()) if name not in OF_THE_CLASS)
+        return (*value.__bases__, *(part for pair in own for part in pair))
+    if isinstance(value, Mapping):
+        return [part for pair in value.items() for part in pair]
+    if isinstance(value, tuple | list):
+        return value
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, value))
+    if isinstance(value, property | staticmethod | classmethod):
+        return [getattr(value, name, None) for name in ("__func__", "fget", "fset")]
+    if is_dataclass(value):
+        return (type(value), *(getattr(value, one.name) for one in fields(value)))
+    return (type(value), *sorted(vars(value).items())) if hasattr(value, "__dict__") else ()
+
+
+def _named(function: FunctionType) -> Iterator[object]:
+    """What a function names in its own module."""
+    for name in function.__code__.co_names:
+        found = function.__globals__.get(name)
+        if isinstance(found, SIMPLE) or getattr(found, "__module__", None) == function.__module__:
+            yield found
