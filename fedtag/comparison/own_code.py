@@ -48,22 +48,19 @@ def is_here(registry: Registry[Any], name: str) -> bool:
 def digest_of(value: object) -> str:
     """SHA-256 of an object, its class and their code, in hexadecimal."""
     digest = hashlib.sha256()
-    for word in _words(value, set()):
+    for word in _words(value, ()):
         content = word.encode("utf-8", "surrogatepass")
         digest.update(len(content).to_bytes(8, "big") + content)
     return digest.hexdigest()
 
 
-def _words(value: object, seen: set[int]) -> Iterator[str]:
+def _words(value: object, inside: tuple[object, ...]) -> Iterator[str]:
     yield type(value).__name__
     if isinstance(value, SIMPLE):
         yield repr(value)
-        return
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    for part in _parts(value):
-        yield from _words(part, seen)
+    elif not any(value is one for one in inside):
+        for part in _parts(value):
+            yield from _words(part, (*inside, value))
 
 
 def _parts(value: Any) -> Iterable[object]:

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from fedtag.client.condense.core.nearest import nearest
 from fedtag.client.condense.core.prior import EvidencePrior, top_columns
-from fedtag.common.numerics.nearest import nearest
 
 
 def candidate_support(

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import normalize, pad
 
-from fedtag.common.numerics.nearest import nearest
+from fedtag.client.condense.core.nearest import nearest
 from fedtag.common.numerics.ragged import Ragged
 
 # Elements of what is gathered at once.

@@ -200,6 +200,7 @@ def blob_of(header: dict[str, Any], data: bytes = b"") -> Change:
         text = json.dumps(header).encode()
         blob = struct.pack("<Q", len(text)) + text + data
         array = Array(dtype="uint8", shape=(len(blob),), stype="safetensors", data=blob)
+        del reply.content["header"]["tensors"]
         reply.content["tensors"] = ArrayRecord({"blob": array})
         return Message(reply.content, reply_to=instruction)
 

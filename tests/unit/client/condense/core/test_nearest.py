@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from fedtag.common.numerics.nearest import nearest
+from fedtag.client.condense.core.nearest import nearest
 
 
 def clustered(rows: int, seed: int, dim: int = 32) -> torch.Tensor:
