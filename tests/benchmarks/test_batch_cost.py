@@ -38,8 +38,12 @@ SIGNAL, ALIKE, LABELLED = 0.06, 0.6, 0.3
 WAYS = {
     "whole graph": (Batching(), 60),
     "batches of 512": (Batching(512, 5), 5),
+    "batches of 128": (Batching(128, 5), 5),
+    "batches of 128, 20 neighbours": (Batching(128, 20), 5),
 }
 """With epochs that are enough for each."""
+TOO_FEW = "batches of 128"
+"""Neighbours for a GCN where some nodes have hundreds, so that what it learns does not hold for whole neighbourhoods."""
 SEEDS = range(3 if torch.cuda.is_available() else 1)
 BACKBONES = ("gcn", "sage", "gat", "tagcn", "mlp")
 
@@ -181,7 +185,7 @@ def test_batches_take_less_memory_and_are_as_accurate() -> None:
         for key in ("accuracy", "MiB peak")
     )
     for way in list(WAYS)[1:]:
-        assert accuracy[way] >= accuracy["whole graph"] - 0.005
+        assert (accuracy[way] >= accuracy["whole graph"] - 0.005) == (way != TOO_FEW)
         assert peak[way] < peak["whole graph"]
 
 
