@@ -109,7 +109,13 @@ def memory_explained(config: RunConfig, device: torch.device) -> Iterator[None]:
         if size == 0:
             remedy = "the whole graph at once: set it to auto, or to a number of nodes such as 1024"
         elif isinstance(size, int):
-            remedy = f"which is too much: set it lower, for example to {max(size // 4, 1)}, or train.fan-out"
+            fewer = (
+                f"train.fan-out below {fan_out}"
+                if (fan_out := config.train.fan_out)
+                else "train.fan-out to 10"
+            )
+            lower = f"it lower, for example to {size // 4}, or " if size >= LEAST_BATCH else ""
+            remedy = f"which is too much: set {lower}{fewer}"
         else:
             remedy = "which left too little to others: set it to a number of nodes such as 256"
         raise CapacityError(
