@@ -35,7 +35,7 @@ def pack_of(node: int, round_number: int, model: str) -> EvidencePack:
         round=round_number,
         prediction="a",
         confidence=0.75,
-        label="a",
+        label="abc"[node % 3],
         neighbours=(SelectedNeighbour(node, 0, 1.0),),
         chunks=(SelectedChunk(node, 0, 4, 1.0, text_digest(f"text of node {node}")),),
         model=model,
