@@ -108,7 +108,7 @@ def test_a_person_turns_the_pages_of_a_million_nodes(served: Served, browser: Br
             ("#nodes", "Nodes"),
             ("#nodes?only=wrong&order=sure", "Nodes"),
             ("#sample", "Sample"),
-            ("#node=paper-500000", "Node paper-500000"),
+            ("#row=500000", "Node paper-500000"),
             ("#nodes?words=tin+sea", "Nodes"),
         ):
             took[where] = seconds_to(shown.page, where, heading)
