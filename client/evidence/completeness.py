@@ -10,8 +10,9 @@ from jaxtyping import Bool, Int
 from scipy.sparse import csr_array
 
 from fedtag.client.evidence.pack_table import PackTable, owners
-from fedtag.client.evidence.packs import EvidencePack, NodeId
+from fedtag.client.evidence.packs import EvidencePack, Kind, NodeId
 
+SCORED: Kind = "scored"
 _AT_ONCE = 1 << 17  # pairs of nodes whose neighbours are compared together
 
 
@@ -24,8 +25,8 @@ def completeness_violations(
 ) -> list[str]:
     """Every rule that the packs of a round break together, one sentence each.
 
-    Each node has one pack; all packs are of the round and of one model; a neighbour at hop 1 is adjacent, one
-    at hop 2 is at a distance of exactly two; a confidence is a probability.
+    Each node has one pack; all packs are of predictions, of the round and of one model; a neighbour at hop 1 is
+    adjacent, one at hop 2 is at a distance of exactly two; a confidence is a probability.
 
     Args:
         packs: of one round, for all nodes.
@@ -46,7 +47,9 @@ def completeness_violations(
     confidence = packs.numbers("confidence")
     rounds = packs.table["round"][: len(packs)].to_numpy()
     astray = _astray(packs, node_ids, edges)
-    odd = (rounds != round_number) | ~((confidence >= 0) & (confidence <= 1))
+    kinds, names = packs.codes("kind")
+    other = np.array([name != SCORED for name in names], bool)[kinds]
+    odd = other | (rounds != round_number) | ~((confidence >= 0) & (confidence <= 1))
     odd[owners(packs.neighbours)[astray]] = True
     for row in np.flatnonzero(odd).tolist():
         begin, end = packs.neighbours["bounds"][row : row + 2].tolist()
@@ -59,6 +62,8 @@ def _violations(pack: EvidencePack, round_number: int, astray: Bool[np.ndarray, 
     found = []
     if pack.round != round_number:
         found.append(f"{subject}: the pack lies in the file of round {round_number}")
+    if pack.kind != SCORED:
+        found.append(f"{subject}: the pack is of kind {pack.kind!r} among those of predictions, {SCORED!r}")
     if not 0 <= pack.confidence <= 1:
         found.append(f"{subject}: a confidence of {pack.confidence:g} is no probability")
     said = {1: "adjacent", 2: "at distance two"}

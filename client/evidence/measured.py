@@ -100,10 +100,19 @@ def read_measured(path: Path) -> MeasuredSite | None:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["schema"] != SCHEMA:
             raise ValueError(f"schema {record['schema']!r}")
+        json.dumps(record, allow_nan=False)  # what is not finite is no measurement, and no page can show it
         entries: Sequence[dict[str, Any]] = record.pop("nodes")
         nodes = {entry.pop("node"): NodeFaithfulness(**entry) for entry in entries}
+        odd = [
+            value
+            for one in nodes.values()
+            for value in _record(one).values()
+            if type(value) not in (int, float)
+        ]
+        if odd:
+            raise ValueError(f"{odd[0]!r} is no probability")
         return MeasuredSite(record["model"], record, nodes)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RunError(
             f"{path} holds no measurement of schema {SCHEMA} ({error}): remove it, or measure again with "
             "`fedtag audit --faithfulness`"

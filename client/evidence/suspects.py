@@ -29,18 +29,54 @@ def suspects(
     Args:
         packs, sources, hop_budgets, chunk_budget: as there.
     """
-    nodes = packs.nodes
-    known = np.fromiter((node in sources for node in nodes), bool, len(nodes))
+    nodes, count = packs.nodes, len(packs)
+    places = np.fromiter(map(sources.place, nodes), np.int64, len(nodes))
+    known = places >= 0
     near, quoted = packs.neighbours, packs.chunks
-    odd = ~known[: len(packs)]
+    odd = ~known[:count] | _misstated(packs, sources, places[:count])
     odd[owners(near)[_strange(near, known)]] = True
     odd[owners(quoted)[_altered(packs, sources, known)]] = True
-    return odd | _overspent(near, len(packs), hop_budgets) | _uneven(quoted, len(packs), chunk_budget)
+    codes, _ = packs.codes("node", whole=True)
+    odd[owners(near)[_again(near, codes)]] = True
+    odd[owners(quoted)[_again(quoted, codes, quoted["start"], quoted["end"])]] = True
+    if hop_budgets and hop_budgets[0]:
+        odd |= np.bincount(owners(near)[near["hop"] == 0], minlength=count) == 0
+    if chunk_budget:
+        odd |= np.bincount(owners(quoted), minlength=count) == 0
+    return odd | _overspent(near, count, hop_budgets) | _uneven(quoted, count, chunk_budget)
+
+
+def _misstated(
+    packs: PackTable, sources: SourceTexts, places: Int[np.ndarray, " packs"]
+) -> Bool[np.ndarray, " packs"]:
+    """Shares of the evidence beyond [0, 1], predictions that are no class, and labels that the folder has not."""
+    share = packs.table["evidence_share"][: len(packs)]
+    value = packs.numbers("evidence_share")
+    odd = share.is_valid().to_numpy() & ~((value >= 0) & (value <= 1))
+    if sources.known is None:
+        return odd
+    place = {name: code for code, name in enumerate(sources.known.classes)}
+    said, names = packs.codes("prediction")
+    odd |= np.array([place.get(name, -2) for name in names] + [-1])[said] < 0
+    said, names = packs.codes("label")
+    label = np.array([place.get(name, -2) for name in names] + [-1])[said]
+    return odd | ((places >= 0) & (label != np.asarray(sources.known.labels)[places]))
 
 
 def _strange(near: Columns, known: Bool[np.ndarray, " rows"]) -> Bool[np.ndarray, " entries"]:
     """Neighbours that are not in the folder, and others than the node at hop 0."""
     return ~known[near["row"]] | ((near["hop"] == 0) & (near["row"] != owners(near)))
+
+
+def _again(
+    entries: Columns, codes: Int[np.ndarray, " rows"], *more: Int[np.ndarray, " entries"]
+) -> Bool[np.ndarray, " entries"]:
+    """Entries of a pack that name the same node, and the same of `more`, as another one of it."""
+    keys = owners(entries) * len(codes) + codes[entries["row"]]
+    order = np.lexsort((*more, keys))
+    found = np.zeros(len(keys), bool)
+    found[order[1:]] = np.all([np.diff(column[order]) == 0 for column in (keys, *more)], axis=0)
+    return found
 
 
 def _altered(
@@ -59,8 +95,9 @@ def _altered(
             lengths[row] = len(text)
     rows = len(known)
     selected = np.isin(owners(quoted) * rows + quoted["row"], owners(near) * rows + near["row"])
-    within = (quoted["start"] >= 0) & (quoted["start"] < quoted["end"])
-    return ~selected | ~within | (quoted["end"] > lengths[quoted["row"]])
+    length = lengths[quoted["row"]]
+    within = (quoted["start"] >= 0) & ((quoted["start"] < quoted["end"]) | (length == 0))
+    return ~selected | ~within | (quoted["start"] > quoted["end"]) | (quoted["end"] > length)
 
 
 def _overspent(near: Columns, count: int, budgets: Sequence[int]) -> Bool[np.ndarray, " packs"]:

@@ -15,7 +15,7 @@ from rich.text import Text
 from fedtag.client.evidence.between import Between, named
 from fedtag.client.evidence.measured import NOT_EFFECT, NOT_LOWER, OTHER_INPUTS, NodeFaithfulness, shown
 from fedtag.client.evidence.packs import EvidencePack, NodeId, SelectedChunk, hop_name, shown_weight
-from fedtag.client.evidence.source_texts import SourceTexts
+from fedtag.client.evidence.source_texts import KnownLabels, SourceTexts
 from fedtag.client.evidence.verification import (
     CHUNK_BUDGET,
     HOP_BUDGETS,
@@ -37,6 +37,7 @@ def evidence_view(
     chunk_budget: int = CHUNK_BUDGET,
     measured: NodeFaithfulness | None = None,
     edges: Int[np.ndarray, "edges 2"] | None = None,
+    known: KnownLabels | None = None,
 ) -> RenderableType:
     """A Rich renderable of one pack: prediction, neighbours by hop, spans quoted word for word.
 
@@ -45,11 +46,11 @@ def evidence_view(
     Args:
         pack: the evidence of the node.
         node_ids, texts: the institution's nodes, against which each span is verified.
-        hop_budgets, chunk_budget: as in `verify`.
+        hop_budgets, chunk_budget, known: as in `verify`.
         measured: what masking did to this node's prediction, if it was measured.
         edges: pairs of places in `node_ids`; with them it says through whom a second neighbour is reached.
     """
-    sources = SourceTexts(node_ids, texts)
+    sources = SourceTexts(node_ids, texts, known)
     parts: list[RenderableType] = [_headline(pack), *_strongest(pack, measured), Text()]
     parts += [
         Rule("Selected neighbours, weights sum to 1 within a hop", align="left", style="dim"),

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedtag.client.site.whole_file import write_whole
 from fedtag.common.errors import RunError
-from fedtag.common.wording.visible import visible
 
 FILE = "audit-verdicts.json"
+VERDICTS = ("convinces", "partly", "not")
+"""What can be said of a node's evidence; the page has words for each."""
+MOST_NOTE = 10_000
+"""Characters of a note."""
 _FIELDS = {"verdict", "note", "at"}
+_AT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def read_verdicts(workspace: Path) -> dict[str, dict[str, Any]]:
-    """Verdicts by the evidence that they are of, and by node as a page shows its name; empty if there are none.
+    """Verdicts by the evidence that they are of, and by node, its identifier as text; empty if there are none.
 
     Raises:
         RunError: the file is damaged.
@@ -41,7 +46,10 @@ def keep_verdicts(workspace: Path, evidence: str, verdicts: Mapping[str, Any]) -
         RunError: the file is damaged.
     """
     if not _are_verdicts(verdicts):
-        raise ValueError("a verdict of a node has the fields verdict, note and at")
+        raise ValueError(
+            f"a verdict of a node has the fields verdict, note and at: {', '.join(VERDICTS)} or null; a text of "
+            f"at most {MOST_NOTE:,} characters; a time like 2026-01-31T12:00:00Z or null"
+        )
     found = read_verdicts(workspace)
     _write(workspace, found | {evidence: found.get(evidence, {}) | dict(verdicts)})
 
@@ -53,7 +61,7 @@ def without_verdicts_of(workspace: Path, nodes: Collection[str]) -> None:
     except RunError:
         (workspace / FILE).unlink()
         return
-    names = {visible(node) for node in nodes}
+    names = set(nodes)
     if any(names & said.keys() for said in found.values()):
         left = {
             evidence: {node: one for node, one in said.items() if node not in names}
@@ -63,8 +71,18 @@ def without_verdicts_of(workspace: Path, nodes: Collection[str]) -> None:
 
 
 def _are_verdicts(said: object) -> bool:
-    return isinstance(said, Mapping) and all(
-        isinstance(one, dict) and one.keys() == _FIELDS for one in said.values()
+    return isinstance(said, Mapping) and all(map(_is_verdict, said.values()))
+
+
+def _is_verdict(one: object) -> bool:
+    if not isinstance(one, dict) or one.keys() != _FIELDS:
+        return False
+    verdict, note, at = one["verdict"], one["note"], one["at"]
+    return (
+        (verdict is None or (isinstance(verdict, str) and verdict in VERDICTS))
+        and isinstance(note, str)
+        and len(note) <= MOST_NOTE
+        and (at is None or (isinstance(at, str) and _AT.fullmatch(at) is not None))
     )
 
 

@@ -122,7 +122,7 @@ class Journal:
         path = folder / JOURNAL
         try:
             return cls(**json.loads(path.read_bytes())) if path.is_file() else None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise RunError(f"{path} is damaged: delete it, and forget the node again") from error
 
 

@@ -197,7 +197,7 @@ def _check_owner(request: Request, folder: Path) -> None:
 def _read(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RunError(f"{path} is damaged ({error}): delete it") from error
 
 

@@ -138,7 +138,7 @@ def read_policy(path: Path) -> Policy:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"policy {path}: {error.strerror}; correct policy in --node-config") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"policy {path} is no TOML: {error}") from error
     if "path" in content:
         raise ConfigError(f"policy {path}: unknown key 'path': leave it out")

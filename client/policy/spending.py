@@ -104,7 +104,7 @@ def spent_by_run(folder: Path) -> dict[str, Spent]:
         return {run: Spent(**entry) for run, entry in content.items()}
     except FileNotFoundError:
         return {}
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise RunError(
             f"{path} is damaged ({error}), and nothing leaves without it: restore it from a copy"
         ) from error

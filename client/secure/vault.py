@@ -200,7 +200,7 @@ class Vault:
             return None
         try:
             return Holdings.from_json(self._folder.name, self._name, json.loads(path.read_bytes()))
-        except (ValueError, KeyError, TypeError, AttributeError, ProtocolError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ProtocolError) as error:
             raise ProtocolError(
                 f"{VAULT_FILE} of this run is damaged at {self._name}: delete it there, and the site takes part "
                 "again from the next block"
@@ -232,7 +232,7 @@ class Vault:
         try:
             value = json.loads(path.read_bytes())
             return History(*(tuple(tuple(group) for group in value[name]) for name in ("groups", "opened")))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ProtocolError(
                 f"{GROUPS_FILE} of this run is damaged at {self._name}: start a new run"
             ) from error
@@ -255,7 +255,7 @@ class Vault:
         try:
             opened = json.loads(path.read_bytes()) if path.exists() else {}
             before = opened.setdefault(occasion, parts)
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, RecursionError) as error:
             raise ProtocolError(
                 f"{OPENED_FILE} of this run is damaged at {self._name}: start a new run"
             ) from error

@@ -167,5 +167,5 @@ def _read(path: Path) -> Remembered:
     try:
         tensors, metadata = read_tensors(path)
         return Remembered(tensors, json.loads(metadata["values"]))
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RecursionError) as error:
         raise RunError(f"{path} is damaged ({error}); delete it and start the run again") from error

@@ -81,7 +81,7 @@ def _is_whole(path: Path) -> bool:
     if path.suffix == ".json":
         try:
             json.loads(path.read_bytes())
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
     return True
 

@@ -36,7 +36,7 @@ def read_roster(path: Path) -> dict[str, PublicIdentity]:
         tables = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"the roster {path} cannot be read ({error}): name an existing file") from error
-    except ValueError as error:  # neither UTF-8 nor TOML
+    except (ValueError, RecursionError) as error:  # neither UTF-8 nor TOML
         raise ConfigError(f"the roster {path} is no TOML ({error}): it needs a table a peer") from error
     if not tables:
         raise ConfigError(

@@ -13,6 +13,7 @@ from fedtag.deploy.terminal.console import notices, results, say
 from fedtag.deploy.terminal.faithfulness_table import show_measures
 
 MOST_VIOLATIONS = 20
+WORDLESS = "no node has a text, so that selected nodes and weights are all there is to audit"
 
 
 def show_examination(found: Examination, measuring: bool) -> None:
@@ -35,7 +36,8 @@ def show_examination(found: Examination, measuring: bool) -> None:
             say(console, f"      it holds {nodes} of {len(site.packs)} nodes, {rest}")
     for site in found.sites:
         checked, violations = site.verification.checked, site.verification.violations
-        verdict = f"{len(violations)} violations" if violations else "every span is literal"
+        literal = "every span is literal" if any(site.graph.texts) else WORDLESS
+        verdict = f"{len(violations)} violations" if violations else literal
         style = "red" if violations else "green"
         say(console, f"{site.name}, round {site.round}: {checked} packs verified, {verdict}", style)
         for sentence in violations[:MOST_VIOLATIONS]:
@@ -68,5 +70,6 @@ def show_node(site: Audited, pack: EvidencePack) -> None:
         budgets.chunks,
         measured.nodes.get(pack.node) if measured is not None else None,
         site.graph.edges,
+        site.known,
     )
     console.print(view)

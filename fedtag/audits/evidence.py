@@ -16,6 +16,7 @@ from fedtag.client.evidence.packs import EvidencePack
 from fedtag.client.evidence.page.content import SAMPLE
 from fedtag.client.evidence.page.document import write_page
 from fedtag.client.evidence.page.views import AuditedSite
+from fedtag.client.evidence.source_texts import KnownLabels
 from fedtag.client.evidence.store import available_rounds, latest, read_packs, round_file, round_of
 from fedtag.client.evidence.verification import Budgets, Verification, verify
 from fedtag.client.site.site import Site, name_of
@@ -44,6 +45,11 @@ class Audited:
     round: int
     budgets: Budgets
     verification: Verification
+
+    @property
+    def known(self) -> KnownLabels:
+        """Classes and labels of its folder."""
+        return KnownLabels(self.graph.classes, self.graph.labels)
 
     @property
     def measured(self) -> MeasuredSite | None:
@@ -123,7 +129,8 @@ def audit_site(site: Site, round_number: int | None, budgets: Budgets, model: st
         file = round_file(evidence, round_number)
     packs = read_packs(file)
     graph = read_folder(site.folder, require_training=False).graph
-    verification = verify(packs, graph.node_ids, graph.texts, budgets.hops, budgets.chunks)
+    known = KnownLabels(graph.classes, graph.labels)
+    verification = verify(packs, graph.node_ids, graph.texts, budgets.hops, budgets.chunks, known)
     number = round_of(file)
     whole = completeness_violations(packs, number, graph.node_ids, graph.edges, model)
     verification = replace(verification, violations=(*whole, *verification.violations))

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 import secrets
+import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from http import HTTPStatus
@@ -27,6 +29,7 @@ from fedtag.client.evidence.page.listing import Asked, Listing
 from fedtag.client.evidence.page.views import Views
 from fedtag.client.evidence.verdicts import keep_verdicts, read_verdicts
 from fedtag.common.errors import FedtagError
+from fedtag.common.wording.visible import visible_line
 
 LOOPBACK = "127.0.0.1"
 MOST_BYTES = 32_000_000
@@ -35,6 +38,9 @@ AT_ONCE = 50
 """Nodes of a list that one answer holds, as many as a page shows."""
 PATIENCE = 0.25
 """Seconds that an answer searches texts; the page asks again until all are searched."""
+WAIT = 30
+"""Seconds that a connection may stand still."""
+LOGGER = logging.getLogger("fedtag")
 MOST_LISTINGS = 16
 """That are kept, the last ones."""
 
@@ -77,29 +83,22 @@ class AuditedPages:
         }
 
     def node(self, query: dict[str, str]) -> Any:
-        """One node by its name, and those before and after it in the list; nothing where there is no such node."""
-        content = self.content
-        try:
-            row = content.nodes.index(query["node"])
-        except ValueError:
+        """One node by its row, and those before and after it in the list; nothing where there is no such row."""
+        content, row = self.content, int(query["row"])
+        if not 0 <= row < len(content.nodes):
             return None
         rows = self._searched(query).found
         if row not in rows:
             rows = content.order
         at = int(np.flatnonzero(rows == row)[0])
         near = {"previous": at - 1, "next": at + 1}
-        beside = {
-            name: content.nodes[rows[other]] if 0 <= other < len(rows) else None
-            for name, other in near.items()
-        }
+        beside = {name: int(rows[other]) if 0 <= other < len(rows) else None for name, other in near.items()}
         place = {"at": at, "count": len(rows), **beside}
         return {**part(content, row), "index": content.index([row]), "place": place}
 
     def judged(self, query: dict[str, str]) -> Any:
         """The drawn sample, and all nodes of which an auditor has said something."""
-        said, drawn = self.verdicts({}), set(self.content.drawn)
-        rows = [row for row, node in enumerate(self.content.nodes) if node in said or row in drawn]
-        return self.content.index(rows)
+        return self.content.index(sorted({*self.verdicts({}), *self.content.drawn}))
 
     def _searched(self, query: dict[str, str]) -> Listing:
         listing = self._listing(Asked.of(query))
@@ -107,13 +106,23 @@ class AuditedPages:
         return listing
 
     def verdicts(self, query: dict[str, str]) -> Any:
-        """What an auditor has said of this evidence, by node."""
-        return read_verdicts(self.audited.site.workspace).get(self.content.key, {})
+        """What an auditor has said of this evidence, by row; packs of one node share it."""
+        said = read_verdicts(self.audited.site.workspace).get(self.content.key)
+        if not said:
+            return {}
+        return {
+            row: said[str(node)] for row, node in enumerate(self.content.views.nodes) if str(node) in said
+        }
 
     def keep(self, verdicts: dict[str, Any]) -> None:
-        """Write what an auditor says now; arguments and errors as of `keep_verdicts`."""
+        """Write what an auditor says now, by row; errors as of `keep_verdicts`, ValueError also for an unknown row."""
+        nodes = {str(row): str(node) for row, node in enumerate(self.content.views.nodes)}
+        odd = verdicts.keys() - nodes.keys()
+        if odd:
+            raise ValueError(f"{min(odd)[:100]!r} is no row of this evidence")
+        by_node = {nodes[row]: said for row, said in verdicts.items()}
         with self._writing:
-            keep_verdicts(self.audited.site.workspace, self.content.key, verdicts)
+            keep_verdicts(self.audited.site.workspace, self.content.key, by_node)
 
 
 class AuditServer(ThreadingHTTPServer):
@@ -135,6 +144,12 @@ class AuditServer(ThreadingHTTPServer):
         names = [f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")]
         self.hosts = frozenset(names if hosts is None else hosts)
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say in one line what went wrong; that who asked is gone already, not at all."""
+        error = sys.exception()
+        if not isinstance(error, (ConnectionError, TimeoutError)):
+            LOGGER.error("an audit page was not shown: %s", visible_line(f"{type(error).__name__}: {error}"))
+
     @property
     def addresses(self) -> list[str]:
         """Of the page of each site, with the token."""
@@ -153,6 +168,7 @@ def audit_server(audited: Sequence[Audited], sample: int) -> AuditServer:
 class _Handler(BaseHTTPRequestHandler):
     server: AuditServer
     server_version, sys_version = "fedtag", ""
+    timeout = WAIT
 
     def do_GET(self) -> None:
         """A page, or what it asks for."""
@@ -160,9 +176,6 @@ class _Handler(BaseHTTPRequestHandler):
         if asked is None:
             return
         site, what, query = asked
-        if what == "":
-            self._send(HTTPStatus.OK, site.page().encode(), "text/html; charset=utf-8")
-            return
         parts: dict[str, Callable[[dict[str, str]], Any]] = {
             "overview": site.overview,
             "nodes": site.nodes,
@@ -170,15 +183,18 @@ class _Handler(BaseHTTPRequestHandler):
             "judged": site.judged,
             "verdicts": site.verdicts,
         }
-        if what not in parts:
+        if what and what not in parts:
             self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
             return
         try:
-            found = parts[what](query)
-        except (ValueError, KeyError, IndexError, FedtagError) as error:
-            self._refuse(HTTPStatus.BAD_REQUEST, f"{what} cannot be told: {error}")
+            if what:
+                body, kind = json.dumps(parts[what](query), allow_nan=False), "application/json"
+            else:
+                body, kind = site.page(), "text/html; charset=utf-8"
+        except (ValueError, KeyError, IndexError, OSError, FedtagError) as error:
+            self._refuse(HTTPStatus.BAD_REQUEST, f"{what or 'the page'} cannot be told: {error}")
             return
-        self._send(HTTPStatus.OK, json.dumps(found, allow_nan=False).encode(), "application/json")
+        self._send(HTTPStatus.OK, body.encode(), kind)
 
     def do_PUT(self) -> None:
         """Verdicts, which are kept."""
@@ -187,11 +203,15 @@ class _Handler(BaseHTTPRequestHandler):
             return
         site, what, _ = asked
         size = self.headers.get("Content-Length", "")
-        if what != "verdicts" or not size.isdecimal() or int(size) > MOST_BYTES:
+        stated = size.isdecimal() and len(size) <= len(str(MOST_BYTES)) and int(size) <= MOST_BYTES
+        if what != "verdicts" or not stated:
             self._refuse(HTTPStatus.BAD_REQUEST, "verdicts are kept, of a stated size, and nothing else")
             return
         try:
-            said = json.loads(self.rfile.read(int(size)))
+            body = self.rfile.read(int(size))
+            if len(body) < int(size):
+                raise ValueError(f"{len(body)} of {size} bytes came")
+            said = json.loads(body)
             if not isinstance(said, dict):
                 raise ValueError("verdicts are an object")
             site.keep(said)
@@ -205,10 +225,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _asked(self) -> tuple[AuditedPages, str, dict[str, str]] | None:
         """Whose page, what of it and with which values; None where the request was refused."""
-        address = urlsplit(self.path)
-        query = {name: values[0] for name, values in parse_qs(address.query).items()}
         if self.headers.get("Host", "") not in self.server.hosts:
             self._refuse(HTTPStatus.FORBIDDEN, "this address has another name")
+            return None
+        try:
+            address = urlsplit(self.path)
+            query = {name: values[0] for name, values in parse_qs(address.query).items()}
+        except ValueError as error:
+            self._refuse(HTTPStatus.BAD_REQUEST, f"the address cannot be read: {error}")
             return None
         if not hmac.compare_digest(query.get("token", "").encode(), self.server.token.encode()):
             self._refuse(HTTPStatus.FORBIDDEN, "the address lacks its token: take the one that was printed")

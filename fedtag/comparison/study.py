@@ -201,7 +201,7 @@ def read_study(name: str) -> Study:
     except OSError as error:
         here = ", ".join(sorted(path.stem for path in STUDIES.glob("*.toml")))
         raise ConfigError(f"study={name}: {error.strerror}; name a TOML file, or one of {here}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"study={name} is not TOML: {error}") from error
     return checked_study(content, str(file))
 

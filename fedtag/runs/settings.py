@@ -165,7 +165,7 @@ def read_settings(file: Path) -> dict[str, Any]:
         flat = flatten(tomllib.loads(file.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigError(f"config={file}: {error.strerror}; name a TOML file") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"config={file} is not TOML: {error}") from error
     if (file.parent / PLACES).is_file() and file.name == CONFIG:
         flat |= RunDirectory.open(file.parent).read_places()

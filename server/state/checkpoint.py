@@ -130,7 +130,7 @@ class CheckpointFolder:
         try:
             tensors, metadata = read_tensors(path)
             header: dict[str, str] = json.loads(metadata.get(HEADER, "{}"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise DamagedCheckpointError(f"{path.name} is damaged ({error})") from error
         expected = header.pop("content_digest", None)
         if expected != content_digest(header, tensors):

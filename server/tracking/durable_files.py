@@ -100,7 +100,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(finished, start=1):
         try:
             record = json.loads(line.decode("utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RunError(
                 f"{path}, line {number} is not JSON ({error}); restore the file or remove the line"
             ) from error
@@ -135,7 +135,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
         return None
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RunError(f"{path} is not JSON ({error}); restore the file") from error
     if not isinstance(record, dict):
         raise RunError(f"{path} is not a JSON object; restore the file")

@@ -169,7 +169,7 @@ class RunDirectory:
             return {}
         try:
             return tomllib.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RunError(f"{path} is not TOML ({error}); restore the file") from error
 
     def read_rounds(self) -> list[RoundRow]:

@@ -35,11 +35,11 @@ ASKED = (
     ("overview", {}),
     ("nodes", {}),
     ("nodes", {"only": "wrong", "order": "sure"}),
-    ("nodes", {"label": "class 3", "prediction": "class 2", "from": 2000}),
+    ("nodes", {"label": 3, "prediction": 2, "from": 2000}),
     ("nodes", {"only": "sample"}),
     ("nodes", {"words": "tin sea"}),
-    ("node", {"node": "paper-0"}),
-    ("node", {"node": f"paper-{NODES - 1}", "only": "wrong", "order": "sure"}),
+    ("node", {"row": 0}),
+    ("node", {"row": NODES - 1, "only": "wrong", "order": "sure"}),
     ("judged", {}),
     ("verdicts", {}),
 )
@@ -108,7 +108,7 @@ def test_a_person_turns_the_pages_of_a_million_nodes(served: Served, browser: Br
             ("#nodes", "Nodes"),
             ("#nodes?only=wrong&order=sure", "Nodes"),
             ("#sample", "Sample"),
-            ("#node=paper-500000", "Node paper-500000"),
+            ("#row=500000", "Node paper-500000"),
             ("#nodes?words=tin+sea", "Nodes"),
         ):
             took[where] = seconds_to(shown.page, where, heading)

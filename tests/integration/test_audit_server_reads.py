@@ -71,7 +71,7 @@ def test_lists_read_no_pack_and_no_text(ask: Callable[..., bytes], read: dict[st
         ("overview", {}),
         ("nodes", {}),
         ("nodes", {"only": "wrong", "order": "sure", "from": 1000}),
-        ("nodes", {"label": "class 3", "prediction": "class 2"}),
+        ("nodes", {"label": 3, "prediction": 2}),
         ("judged", {}),
         ("verdicts", {}),
     ):
@@ -85,12 +85,12 @@ def test_lists_read_no_pack_and_no_text(ask: Callable[..., bytes], read: dict[st
 def test_a_node_reads_its_own_pack_and_whom_it_mentions(
     ask: Callable[..., bytes], read: dict[str, int]
 ) -> None:
-    for name in ("paper-0", f"paper-{NODES - 1}"):
+    for row in (0, NODES - 1):
         read.update(packs=0, texts=0)
-        answer = ask("node", node=name, only="wrong")
+        answer = ask("node", row=row, only="wrong")
         assert len(answer) <= MOST_BYTES
         found = json.loads(answer)
-        assert found["index"]["nodes"] == [name]
+        assert found["index"]["nodes"] == [f"paper-{row}"]
         assert found["view"]["spans"]
         assert 0 < read["packs"] <= 5
         assert 0 < read["texts"] <= MOST_TEXTS

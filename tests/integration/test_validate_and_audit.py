@@ -35,7 +35,7 @@ def pack_of(node: int, round_number: int, model: str) -> EvidencePack:
         round=round_number,
         prediction="a",
         confidence=0.75,
-        label="a",
+        label="abc"[node % 3],
         neighbours=(SelectedNeighbour(node, 0, 1.0),),
         chunks=(SelectedChunk(node, 0, 4, 1.0, text_digest(f"text of node {node}")),),
         model=model,
@@ -104,7 +104,7 @@ def test_an_audit_draws_as_many_nodes_as_are_asked_for(site: Path) -> None:
         assert fedtag("audit", site, *options).exit_code == 0
         overview, rest = page_blocks((site / "audit-site-a.html").read_text(encoding="utf-8"))
         assert len(set(overview["sample"])) == drawn
-        assert set(overview["sample"]) <= set(rest["index"]["nodes"])
+        assert set(overview["sample"]) <= set(rest["index"]["rows"])
     assert fedtag("audit", site, "--sample", -1).exit_code == 2
 
 
@@ -147,7 +147,7 @@ FAULTS = {
     "name 2 different models": with_third(model="1" * 64),
     "is no probability": with_third(confidence=5.0),
     "is not adjacent": with_third(
-        neighbours=(SelectedNeighbour(3, 0, 1.0), SelectedNeighbour(3, 1, 1.0)),
+        neighbours=(SelectedNeighbour(3, 0, 1.0), SelectedNeighbour(4, 1, 1.0)),
     ),
 }
 

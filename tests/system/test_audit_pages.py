@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -37,8 +36,11 @@ def at(page_file: Path, where: str) -> str:
     return f"{page_file.as_uri()}{where}"
 
 
+ROWS = {one.node: row for row, one in enumerate(telling().packs)}
+
+
 def node(name: str) -> str:
-    return "#node=" + quote(name, safe="")
+    return f"#row={ROWS[name]}"
 
 
 def main(page: Page, heading: str) -> str:
@@ -104,7 +106,7 @@ def test_no_name_is_broken_on_a_phone(browser: Browser, tmp_path: Path) -> None:
             box = shown.page.locator("td .name", has_text=words).first.bounding_box()
             assert box is not None
             assert box["height"] < 25
-        for where, heading in (("#overview", "Overview"), (node("a"), "Node a")):
+        for where, heading in (("#overview", "Overview"), ("#row=0", "Node a")):
             shown.page.evaluate("where => { location.hash = where; }", where)
             main(shown.page, heading)
             heights = shown.page.locator("main svg text").evaluate_all(
@@ -216,8 +218,8 @@ def test_words_find_nodes_and_filters_are_an_address(browser: Browser, page_file
         assert "1 of 8 nodes n2" in main(shown.page, "Nodes")
         shown.page.evaluate("location.hash = '#nodes?only=faulty'")
         shown.page.get_by_text("⚠ violation").wait_for()
-        shown.page.evaluate("location.hash = '#node=nobody'")
-        assert "This node is not on this page." in main(shown.page, "Node nobody")
+        shown.page.evaluate("location.hash = '#row=99'")
+        assert "This node is not on this page." in main(shown.page, "Row 99")
 
 
 def test_a_verdict_is_kept_and_exported(browser: Browser, page_file: Path) -> None:
@@ -240,6 +242,7 @@ def test_a_verdict_is_kept_and_exported(browser: Browser, page_file: Path) -> No
         assert len(found["verdicts"]) == 4
         (read,) = [one for one in found["verdicts"] if one["verdict"]]
         assert (read["node"], read["verdict"], read["note"]) == (name, "partly", 'says <b>"so"</b>')
+        assert read["row"] == ROWS[name]
         assert read["sampled"]
         assert not shown.errors
 
@@ -312,7 +315,7 @@ def test_a_page_is_light(
         seconds = seconds_of_work(shown)
         record_property("seconds", seconds)
         assert seconds <= 1
-        for where, heading in (("#nodes", "Nodes"), (node("paper-7"), "Node paper-7")):
+        for where, heading in (("#nodes", "Nodes"), ("#row=7", "Node paper-7")):
             shown.page.evaluate("where => { location.hash = where; }", where)
             main(shown.page, heading)
             assert shown.elements() <= MOST_ELEMENTS

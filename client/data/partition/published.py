@@ -50,7 +50,7 @@ def read_published(path: str | Path, graph: TextGraph, ids_column: str | None = 
         else:
             clients, planetoid = _read_json(file)
             split = None
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
         raise DataError(
             f"{file.name} is not a partition ({error}); expected a .json with clients and node_ids, "
             "or a .npz with nodes_0, nodes_1, ..."

@@ -67,9 +67,13 @@ class Content:
         return rank[:most]
 
     def index(self, rows: Sequence[int]) -> dict[str, Any]:
-        """The nodes of some packs, by which they are found and listed: a column a property."""
+        """The nodes of some packs, by which they are found and listed: a column a property.
+
+        A node is addressed by the row of its pack: two may be shown alike, and one may have two packs.
+        """
         chosen = np.asarray(rows, np.int64)
         return {
+            "rows": chosen.tolist(),
             "nodes": [self.nodes[row] for row in rows],
             "prediction": self.prediction[chosen].tolist(),
             "label": self.label[chosen].tolist(),
@@ -98,7 +102,7 @@ class Content:
             "key": self.key,
             "classes": self.shown_classes,
             "flags": FLAGS,
-            "sample": [self.nodes[row] for row in self.drawn],
+            "sample": self.drawn,
             "byClass": self._by_class(),
             "bins": self._bins(),
             "reading": self._reading(),
@@ -160,7 +164,7 @@ class Content:
                 "only": only,
                 "order": order,
                 "nodes": int(which.sum()),
-                "first": [self.nodes[row] for row in rows[which[rows]][:FIRST].tolist()],
+                "first": [[row, self.nodes[row]] for row in rows[which[rows]][:FIRST].tolist()],
             }
             for only, order, which, rows in kinds
             if which.any()
@@ -168,14 +172,22 @@ class Content:
 
 
 def block(content: Content, rows: Sequence[int]) -> dict[str, Any]:
-    """All that a page shows of some packs: index, views and texts, nodes by their place among `names`."""
+    """All that a page shows of some packs: index, views and texts, nodes by their place among `names` and `packs`.
+
+    `packs` are the rows of the packs of these nodes, None where one has none.
+    """
     return {"index": content.index(rows), **_shown(content, rows)}
 
 
 def part(content: Content, row: int) -> dict[str, Any]:
     """The same of one pack, without the index."""
     shown = _shown(content, [row])
-    return {"names": shown["names"], "view": shown["views"][0], "texts": shown["texts"]}
+    return {
+        "names": shown["names"],
+        "packs": shown["packs"],
+        "view": shown["views"][0],
+        "texts": shown["texts"],
+    }
 
 
 def _shown(content: Content, rows: Sequence[int]) -> dict[str, Any]:
@@ -184,7 +196,8 @@ def _shown(content: Content, rows: Sequence[int]) -> dict[str, Any]:
     place = {node: number for number, node in enumerate(mentioned)}
     return {
         "names": [visible(str(node)) for node in mentioned],
-        "views": [_placed(views.view(row), place) for row in rows],
+        "packs": [views.row_of.get(node) for node in mentioned],
+        "views": [_placed(views.view(row), place) | {"own": place[views.nodes[row]]} for row in rows],
         "texts": [list(one) for one in views.texts(rows, mentioned)],
     }
 

@@ -24,7 +24,7 @@ class Asked:
     Args:
         words: in lower case; a node has all of them in its text, or in its name and prediction.
         only: one of `FLAGS`, a split, sample, wrong, right or unknown.
-        label, prediction: classes as the page shows them.
+        label, prediction: places among the classes of the page.
         order: sure or unsure first.
     """
 
@@ -49,7 +49,7 @@ class Listing:
         asked: what for.
 
     Raises:
-        ValueError: `only` is no such word.
+        ValueError: `only` is no such word, or a class is none.
     """
 
     def __init__(self, content: Content, asked: Asked) -> None:
@@ -102,9 +102,13 @@ def _ordered(content: Content, order: str) -> Int[np.ndarray, " packs"]:
 
 def _chosen(content: Content, asked: Asked) -> Bool[np.ndarray, " packs"]:
     found = _only(content, asked.only)
-    for codes, name in ((content.label, asked.label), (content.prediction, asked.prediction)):
-        if name in content.shown_classes:
-            found = found & (codes == content.shown_classes.index(name))
+    for codes, place in ((content.label, asked.label), (content.prediction, asked.prediction)):
+        if place:
+            if place not in map(str, range(len(content.classes))):
+                raise ValueError(
+                    f"{place[:100]!r} is no class: give its place, from 0 to {len(content.classes) - 1}"
+                )
+            found = found & (codes == int(place))
     return found
 
 
@@ -122,6 +126,6 @@ def _only(content: Content, only: str) -> Bool[np.ndarray, " packs"]:
     kinds = {"wrong": content.wrong, "right": known & ~content.wrong, "unknown": ~known}
     if only not in kinds:
         raise ValueError(
-            f"{only!r} is no kind of nodes: {', '.join([*kinds, *FLAGS, *SPLIT_NAMES, 'sample'])}"
+            f"{only[:100]!r} is no kind of nodes: {', '.join([*kinds, *FLAGS, *SPLIT_NAMES, 'sample'])}"
         )
     return kinds[only]

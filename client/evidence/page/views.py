@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,11 @@ class Views:
         split_of = dict(zip(site.node_ids, site.splits, strict=True)) if site.splits else {}
         self.splits = [split_of.get(node, "") for node in self.nodes]
         self.flags = self._flags()
+
+    @cached_property
+    def row_of(self) -> dict[NodeId, int]:
+        """The first pack of each node that has one."""
+        return {node: row for row, node in reversed(list(enumerate(self.nodes)))}
 
     @property
     def rounds(self) -> list[int]:

@@ -74,7 +74,7 @@ class Recipe(BaseModel):
         """
         try:
             return cls.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(
                 f"{path} is no recipe of an import ({_reason(error)}); give the {RECIPE} of one."
             ) from error

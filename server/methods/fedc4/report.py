@@ -32,7 +32,7 @@ def sections(recorded: Recorded) -> Sequence[ReportSection]:
             for name in GRAPHS:
                 figures = (fixed(record[name][figure]) for figure in FIGURES)
                 rows.append((path.parent.name, name, count(record[name]["nodes"]), *figures))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise RunError(
                 f"{path} is damaged ({error}); delete it, the site's next run writes it anew"
             ) from error

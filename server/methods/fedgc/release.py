@@ -137,7 +137,7 @@ def read_condensed(path: Path) -> CondensedRelease:
         if not isinstance(entries, dict):
             raise ValueError("it has no card")
         card = CondensedCard.model_validate(entries)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         reason = wrong_entries(error) if isinstance(error, ValidationError) else str(error)
         raise RunError(
             f"{file} is no condensed graph of fedtag, or is damaged ({reason}); restore it"

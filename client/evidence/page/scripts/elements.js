@@ -31,12 +31,13 @@ function name(text) {
   return el("bdi", { class: "name" }, text);
 }
 
-function nodeLink(text) {
-  return el("a", { href: nodeHash(text) }, name(text));
+// A node is addressed by the row of its pack, since two names may look alike; one without a pack is no link.
+function nodeLink(row, text) {
+  return row === null ? name(text) : el("a", { href: nodeHash(row) }, name(text));
 }
 
-function nodeHash(text) {
-  return "#node=" + encodeURIComponent(text);
+function nodeHash(row) {
+  return "#row=" + row;
 }
 
 function table(head, rows, label) {

@@ -1,20 +1,21 @@
 // A node with whom the selection kept and passed over, by hop.
 
-function neighbourhood(view, names, own) {
+function neighbourhood(view, names, packs) {
   const columns = [46, 176, 316], top = 46;
   const kept = [1, 2].map(function (hop) { return view.kept.filter(function (one) { return one[1] === hop; }); });
   const most = Math.max(1, kept[0].length, kept[1].length);
   const base = top + 34 * most, middle = top + 17 * (most - 1);
-  const spot = new Map();
+  const spot = new Map(), own = names[view.own];
   const lines = [], dots = [];
   function circle(node, x, y, radius, kind, said) {
-    return drawn("a", { href: nodeHash(names[node]), "aria-label": said },
+    const row = packs[node];
+    return drawn("a", { href: row === null ? null : nodeHash(row), "aria-label": said },
       drawn("circle", { class: kind, cx: x, cy: y, r: radius }, drawn("title", null, said)));
   }
   kept.forEach(function (some, place) {
     some.forEach(function (one, row) {
       const x = columns[place + 1], y = top + 34 * row;
-      spot.set(names[one[0]], [x, y]);
+      spot.set(one[0], [x, y]);
       const said = names[one[0]] + ", kept, weight " + weight(one[2]);
       dots.push(circle(one[0], x, y, 4 + 6 * Math.sqrt(one[2]), "kept", said),
         drawn("text", { x: x - 20, y: y + 20 }, short(names[one[0]]) + " · " + weight(one[2])));
@@ -26,11 +27,11 @@ function neighbourhood(view, names, own) {
     const count = view.passed[place][0];
     dots.push(drawn("text", { class: "soft", x: columns[place + 1] - 36, y: base + 56 }, count + " passed over"));
   });
-  kept[0].forEach(function (one) { lines.push(line([columns[0], middle], spot.get(names[one[0]]), one[2])); });
+  kept[0].forEach(function (one) { lines.push(line([columns[0], middle], spot.get(one[0]), one[2])); });
   kept[1].forEach(function (one) {
-    const via = one[3].map(function (node) { return spot.get(called(names, node)); }).filter(Boolean);
+    const via = one[3].map(function (node) { return spot.get(node); }).filter(Boolean);
     (via.length ? via : [[columns[0], middle]]).forEach(function (from) {
-      lines.push(line(from, spot.get(names[one[0]]), one[2], via.length ? null : "4 3"));
+      lines.push(line(from, spot.get(one[0]), one[2], via.length ? null : "4 3"));
     });
   });
   return drawn("svg", {

@@ -20,7 +20,7 @@ function headline(page, one) {
         : [": ", el("b", { class: "bad" }, "✗ wrong, the label is ", el("bdi", null, classes[label]))]);
 }
 
-function how(page, view, names, texts, node) {
+function how(view, names, texts) {
   const parts = [], top = view.spans[0];
   if (top) {
     const near = view.kept.find(function (one) { return one[0] === top[0]; });
@@ -29,10 +29,10 @@ function how(page, view, names, texts, node) {
     parts.push(el("p", null, "The " + (deciding ? "deciding span" : "span with the largest weight") + ", ", badge(1),
       ", carries ", el("b", null, whole(top[3])), " of the weight of the selected text. It comes from ",
       el("b", null, origin),
-      names[top[0]] === node ? "" : [", node ", el("b", null, name(names[top[0]]))],
+      top[0] === view.own ? "" : [", node ", el("b", null, name(names[top[0]]))],
       near ? through(names, near[3]) : "", ":",
       top[4] ? el("b", { class: "bad" }, " ✗ It does not verify.") : ""), quote(texts[top[0]], top));
-    if (view.spans.every(function (span) { return names[span[0]] !== node; })) {
+    if (view.spans.every(function (span) { return span[0] !== view.own; })) {
       parts.push(el("p", null, "No span comes from this node's own text."));
     }
   } else {
@@ -67,22 +67,22 @@ function removal(view, predicted) {
   ];
 }
 
-function spanList(view, names, texts) {
+function spanList(view, names, packs, texts) {
   return el("ol", { class: "spans" }, view.spans.map(function (span, place) {
     const near = view.kept.find(function (one) { return one[0] === span[0]; });
     return el("li", null, badge(place + 1), " ", bar(span[3]), " ", el("b", { class: "num" }, weight(span[3])),
-      " from node ", el("b", null, nodeLink(names[span[0]])),
+      " from node ", el("b", null, nodeLink(packs[span[0]], names[span[0]])),
       el("span", { class: "soft" }, " (", near ? hopName(near[1]) : "not selected", near ? through(names, near[3]) : "",
         ") · characters " + span[1] + "–" + span[2] + " · "), check(span[4]), quote(texts[span[0]], span));
   }));
 }
 
-function neighbours(view, names, texts) {
+function neighbours(view, names, packs, texts) {
   return table(["Hop", "Node", "Weight in its hop", "Spans", "Its text begins"], view.kept.map(function (one) {
     const spans = view.spans.map(function (span, place) { return span[0] === one[0] ? [badge(place + 1), " "] : null; });
     return el("tr", null,
       el("td", null, one[1] + " ", el("span", { class: "soft" }, hopName(one[1]))),
-      el("td", null, nodeLink(names[one[0]]), through(names, one[3])),
+      el("td", null, nodeLink(packs[one[0]], names[one[0]]), through(names, one[3])),
       el("td", { class: "num" }, bar(one[2]), " " + weight(one[2])),
       el("td", null, spans.some(Boolean) ? spans : el("span", { class: "soft" }, "none quoted")),
       el("td", { dir: "auto" }, beginning(texts[one[0]])));
@@ -106,27 +106,27 @@ function sources(view, names, texts) {
 }
 
 function node(page, found) {
-  const view = found.view, names = found.names, texts = found.texts, one = found.entry, called = one.node;
+  const view = found.view, names = found.names, packs = found.packs, texts = found.texts, one = found.entry;
   const split = SPLITS[one.split];
   return [
     turning(found.place),
-    el("h2", null, "Node ", name(called)),
+    el("h2", null, "Node ", name(one.node)),
     split ? el("p", null, el("span", { class: "tag" }, split)) : null,
     headline(page, one),
-    how(page, view, names, texts, called),
+    how(view, names, texts),
     view.faults.length ? [el("h3", { class: "bad" }, "Violations"),
       el("ul", null, view.faults.map(function (fault) { return el("li", { class: "bad" }, fault); }))] : null,
-    verdictBox(page, called),
+    verdictBox(page, one.row),
     removal(view, page.overview.classes[one.prediction]),
     el("h3", null, "Neighbourhood"),
     el("p", { class: "legend" }, "Full circles were kept, their size and line by weight; empty ones were passed over. " +
       "Press one to go there."),
-    neighbourhood(view, names, called),
+    neighbourhood(view, names, packs),
     el("h3", null, "Selected spans, strongest first"),
     el("p", { class: "legend" }, "The number beside a bar is the span's weight: its share among the selected spans of " +
       "this node, which sum to 1. Hop 0 is the node's own text, hop 1 a neighbour, hop 2 a neighbour of a neighbour." +
       (view.measured ? "" : " Strongest means the largest weight; the effect of removing a span was not measured at this node.")),
-    spanList(view, names, texts),
+    spanList(view, names, packs, texts),
     view.account ? [el("h3", null, "Summary by the on-device language model"),
       el("p", { class: "legend" }, "Written by a language model from the quoted spans; not checked beyond an automatic " +
         "comparison of each sentence with the spans, no part of the prediction."), summary(view)] : null,
@@ -135,7 +135,7 @@ function node(page, found) {
       "weighs the neighbour's whole text in the context, and is not part of the span weights above. Hop 0 is the node " +
       "alone, so that its weight is always 1. \"None quoted\": no span was selected from this text, which then speaks " +
       "through the context only."),
-    neighbours(view, names, texts),
+    neighbours(view, names, packs, texts),
     el("h3", null, "Source texts"),
     sources(view, names, texts),
     el("p", { class: "prov" }, "Round " + view.round + " · " + view.kind + " node · model " + view.model + " · ",

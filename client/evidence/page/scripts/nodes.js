@@ -9,13 +9,13 @@ function mark(one) {
 function listed(page, one) {
   const flags = page.overview.flags;
   function has(flag) { return (one.flags & flags[flag]) > 0; }
-  return el("li", null, el("a", { href: nodeHash(one.node) },
+  return el("li", null, el("a", { href: nodeHash(one.row) },
     el("b", null, name(one.node)), " ", el("bdi", null, page.overview.classes[one.prediction]), " ",
     el("span", { class: "num soft" }, share(one.confidence)), " ", mark(one),
     has("faulty") ? el("span", { class: "bad" }, " ⚠ violation") : "",
     has("measured") ? [" ", el("span", { class: "tag" }, "measured")] : "",
     has("summarised") ? [" ", el("span", { class: "tag" }, "summary")] : "",
-    verdicts[one.node] ? [" ", el("span", { class: "tag" }, "read")] : ""));
+    verdicts[one.row] ? [" ", el("span", { class: "tag" }, "read")] : ""));
 }
 
 function chosen(label, options, value, change) {
@@ -39,7 +39,7 @@ async function nodes(page, asked) {
     autocomplete: "off", change: function () { go({ words: search.value }); }
   });
   search.value = asked.words || "";
-  const classes = Object.fromEntries(page.overview.classes.map(function (one) { return [one, one]; }));
+  const classes = Object.fromEntries(page.overview.classes.map(function (one, code) { return [code, one]; }));
   const said = el("p", { class: "soft", role: "status" }), list = el("ul", { class: "list" });
   const turns = el("div", { class: "row" });
   function fill(found) {
@@ -81,7 +81,7 @@ async function nodes(page, asked) {
 async function sample(page) {
   page.list = { only: "sample" };
   const drawn = page.overview.sample, found = await page.source.nodes(page.list, 0);
-  const read = drawn.filter(function (node) { return verdicts[node]; }).length;
+  const read = drawn.filter(function (row) { return verdicts[row]; }).length;
   return [
     el("h2", null, "Sample"),
     el("p", { class: "legend" }, counted(drawn.length, "node", "nodes") + ", drawn at random from all by a rule that " +

@@ -11,13 +11,13 @@ function overview(page) {
   const rows = told.byClass.slice(0, CLASSES).map(function (one) {
     const label = classes[one.class];
     const taken = one.taken === null ? "–" : el("a",
-      { href: listHash({ label: label, prediction: classes[one.taken] }) },
+      { href: listHash({ label: one.class, prediction: one.taken }) },
       name(classes[one.taken]), " (" + one.takenNodes + ")");
     return el("tr", null,
       el("td", null, name(label)),
       el("td", { class: "num" }, one.nodes),
       el("td", { class: "num" }, one.wrong
-        ? el("a", { href: listHash({ only: "wrong", label: label }) }, one.wrong + " (" + whole(one.wrong / one.nodes) + ")")
+        ? el("a", { href: listHash({ only: "wrong", label: one.class }) }, one.wrong + " (" + whole(one.wrong / one.nodes) + ")")
         : "0"),
       el("td", { class: "num" }, one.testWrong + " of " + one.test),
       el("td", null, taken));
@@ -27,7 +27,7 @@ function overview(page) {
       el("a", { href: listHash({ only: one.only, order: one.order }), class: one.only === "faulty" ? "bad" : null },
         READING[one.only] + ": " + counted(one.nodes, "node", "nodes")),
       ", for example ",
-      one.first.map(function (node, place) { return [place ? ", " : "", nodeLink(node)]; }));
+      one.first.map(function (two, place) { return [place ? ", " : "", nodeLink(two[0], two[1])]; }));
   });
   return [
     el("h2", null, "Overview"),

@@ -12,7 +12,7 @@ function asked() {
 function turning(place) {
   function button(said, other, keys) {
     return el("button", {
-      type: "button", id: keys, disabled: !other, click: function () { location.hash = nodeHash(other); }
+      type: "button", id: keys, disabled: other === null, click: function () { location.hash = nodeHash(other); }
     }, said);
   }
   return el("div", { class: "row" },
@@ -24,10 +24,10 @@ function turning(place) {
 async function shown() {
   const turn = ++turns, where = asked(), main = document.getElementById("main");
   let parts;
-  if (where.part.startsWith("node=")) {
-    const called = decodeURIComponent(where.part.slice(5)), found = await page.source.node(called, page.list);
+  if (where.part.startsWith("row=")) {
+    const row = where.part.slice(4), found = await page.source.node(Number(row), page.list);
     parts = found === null
-      ? [el("h2", null, "Node ", name(called)), el("p", null, "This node is not on this page. ",
+      ? [el("h2", null, "Row ", name(row)), el("p", null, "This node is not on this page. ",
         el("a", { href: "#nodes" }, "All nodes"))]
       : node(page, found);
   } else if (where.part === "nodes") {

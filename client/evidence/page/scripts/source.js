@@ -9,15 +9,15 @@ async function unpacked(block) {
 }
 
 // One node of an index, which has a column for each thing that is said of nodes.
-function entry(index, row) {
+function entry(index, at) {
   return {
-    node: index.nodes[row], prediction: index.prediction[row], label: index.label[row],
-    confidence: index.confidence[row], split: index.split[row], flags: index.flags[row]
+    row: index.rows[at], node: index.nodes[at], prediction: index.prediction[at], label: index.label[at],
+    confidence: index.confidence[at], split: index.split[at], flags: index.flags[at]
   };
 }
 
 function entries(index) {
-  return index.nodes.map(function (_, row) { return entry(index, row); });
+  return index.rows.map(function (_, at) { return entry(index, at); });
 }
 
 async function carried(head, rest) {
@@ -27,26 +27,28 @@ async function carried(head, rest) {
   return {
     overview: overview,
     nodes: async function (asked, from) {
-      const data = await all, rows = matching(data, overview, asked);
+      const data = await all, places = matching(data, overview, asked);
       return {
-        count: rows.length, searched: 1,
-        entries: rows.slice(from, from + AT_ONCE).map(function (row) { return entry(data.index, row); })
+        count: places.length, searched: 1,
+        entries: places.slice(from, from + AT_ONCE).map(function (place) { return entry(data.index, place); })
       };
     },
-    node: async function (called, asked) {
-      const data = await all, names = data.index.nodes, row = names.indexOf(called);
-      if (row < 0) { return null; }
-      let rows = matching(data, overview, asked);
-      if (!rows.includes(row)) { rows = matching(data, overview, {}); }
-      const at = rows.indexOf(row);
+    node: async function (row, asked) {
+      const data = await all, rows = data.index.rows, place = rows.indexOf(row);
+      if (place < 0) { return null; }
+      let places = matching(data, overview, asked);
+      if (!places.includes(place)) { places = matching(data, overview, {}); }
+      const at = places.indexOf(place);
+      function beside(other) { return 0 <= other && other < places.length ? rows[places[other]] : null; }
       return {
-        names: data.names, texts: data.texts, view: data.views[row], entry: entry(data.index, row),
-        place: { at: at, count: rows.length, previous: names[rows[at - 1]], next: names[rows[at + 1]] }
+        names: data.names, packs: data.packs, texts: data.texts, view: data.views[place],
+        entry: entry(data.index, place),
+        place: { at: at, count: places.length, previous: beside(at - 1), next: beside(at + 1) }
       };
     },
     judged: async function (verdicts) {
       const sample = new Set(overview.sample);
-      return entries((await all).index).filter(function (one) { return verdicts[one.node] || sample.has(one.node); });
+      return entries((await all).index).filter(function (one) { return verdicts[one.row] || sample.has(one.row); });
     },
     kept: async function () { return JSON.parse(localStorage.getItem(key(overview)) || "{}"); },
     keep: async function (verdicts) {
@@ -56,7 +58,7 @@ async function carried(head, rest) {
 }
 
 function key(overview) {
-  return "fedtag audit " + overview.key;
+  return "fedtag audit by row " + overview.key;
 }
 
 async function served() {
@@ -73,8 +75,8 @@ async function served() {
       const found = await ask("nodes", Object.assign({}, asked, { from: from }));
       return { count: found.count, searched: found.searched, entries: entries(found.index) };
     },
-    node: async function (called, asked) {
-      const found = await ask("node", Object.assign({}, asked, { node: called }));
+    node: async function (row, asked) {
+      const found = await ask("node", Object.assign({}, asked, { row: row }));
       return found && Object.assign(found, { entry: entry(found.index, 0) });
     },
     judged: async function () { return entries(await ask("judged")); },

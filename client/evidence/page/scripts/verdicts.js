@@ -9,9 +9,9 @@ async function readVerdicts(source) {
   verdicts = await source.kept();
 }
 
-function verdictBox(page, node) {
-  const kept = verdicts[node] || {};
-  const note = el("textarea", { rows: 2, "aria-label": "Note", placeholder: "Note" });
+function verdictBox(page, row) {
+  const kept = verdicts[row] || {};
+  const note = el("textarea", { rows: 2, maxlength: 10000, "aria-label": "Note", placeholder: "Note" });
   note.value = kept.note || "";
   const said = el("span", { role: "status", class: "soft" }, kept.at ? "kept " + kept.at : "");
   const choices = Object.keys(VERDICTS).map(function (one) {
@@ -23,8 +23,8 @@ function verdictBox(page, node) {
   async function keep() {
     const chosen = box.querySelector("input:checked");
     const at = new Date().toISOString().slice(0, 19) + "Z";
-    const one = verdicts[node] = { verdict: chosen ? chosen.value : null, note: note.value, at: at };
-    sending = sending.catch(function () {}).then(function () { return page.source.keep({ [node]: one }); });
+    const one = verdicts[row] = { verdict: chosen ? chosen.value : null, note: note.value, at: at };
+    sending = sending.catch(function () {}).then(function () { return page.source.keep({ [row]: one }); });
     try {
       await sending;
       said.textContent = "kept " + at;
@@ -40,12 +40,13 @@ async function exported(page) {
   const overview = page.overview, sample = new Set(overview.sample);
   const rows = (await page.source.judged(verdicts)).map(function (one) {
     return Object.assign({
+      row: one.row,
       node: one.node,
-      sampled: sample.has(one.node),
+      sampled: sample.has(one.row),
       prediction: overview.classes[one.prediction],
       label: one.label < 0 ? null : overview.classes[one.label],
       confidence: one.confidence
-    }, verdicts[one.node] || { verdict: null, note: "", at: null });
+    }, verdicts[one.row] || { verdict: null, note: "", at: null });
   });
   return JSON.stringify({ title: overview.title, evidence: overview.key, verdicts: rows }, null, 1) + "\n";
 }

@@ -33,11 +33,30 @@ def test_filters_and_orders(content: Content) -> None:
     assert found(content, only="faulty") == ["n3"]
     assert found(content, only="train") == ["n4", "n5", "n6"]
     assert found(content, only="sample") == [node for node in found(content) if node in sampled(content)]
-    assert found(content, label="Rules") == ["n0"]
-    assert found(content, label="Theory", prediction="Theory", order="unsure")[0] == "n2"
+    rules, theory = (str(content.classes.index(name)) for name in ("Rules", "Theory"))
+    assert found(content, label=rules) == ["n0"]
+    assert found(content, label=theory, prediction=theory, order="unsure")[0] == "n2"
     assert found(content, order="sure")[-1] == "n2"
     with pytest.raises(ValueError, match="'others' is no kind of nodes: wrong, right"):
         found(content, only="others")
+
+
+@pytest.mark.parametrize("name", ["Rules", "nope", "-1", "4", "1" * 5000, "٣"])
+def test_what_is_no_class_is_refused(content: Content, name: str) -> None:
+    for field in ("label", "prediction"):
+        with pytest.raises(ValueError, match="is no class: give its place, from 0 to 3"):
+            found(content, **{field: name})
+
+
+def test_of_two_classes_that_are_shown_alike_each_is_listed() -> None:
+    texts: dict[NodeId, str] = dict.fromkeys("ab", "text")
+    packs = [
+        pack(node, [chunk(texts, node, 0, 4, 1.0)], prediction=f"x{hidden}")
+        for node, hidden in zip(texts, "\u200b\u200c", strict=True)
+    ]
+    content = Content(Views(site_of(packs, texts)))
+    assert content.shown_classes == ["x\N{REPLACEMENT CHARACTER}"] * 2
+    assert [found(content, prediction=str(code)) for code in range(2)] == [["a"], ["b"]]
 
 
 def sampled(content: Content) -> set[str]:

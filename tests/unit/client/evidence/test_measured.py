@@ -14,6 +14,12 @@ from fedtag.client.evidence.measured import (
 )
 from fedtag.common.errors import RunError
 
+WORDS = (
+    '{"schema": 1, "model": "m", "nodes": [{"node": 1, "full": "1", "without_strongest": 0, "without_evidence": 0, '
+    '"without_random": 0, "evidence_only": 0}]}'
+)
+"""A measurement with a word in place of a number."""
+
 
 def test_what_is_written_is_read(tmp_path: Path, measured_summary: dict[str, Any]) -> None:
     path = tmp_path / "faithfulness.json"
@@ -42,7 +48,18 @@ def test_a_change_is_told_at_the_precision_that_is_shown(
 
 
 @pytest.mark.parametrize(
-    "content", ["{", '{"schema": 9, "nodes": []}', "[]", '{"schema": 1, "nodes": [{"node": 1}]}']
+    "content",
+    [
+        "{",
+        '{"schema": 9, "nodes": []}',
+        "[]",
+        '{"schema": 1, "nodes": [{"node": 1}]}',
+        '{"schema": 1, "model": "m", "nodes": [], "targets": NaN}',
+        '{"schema": 1, "model": "m", "nodes": [], "targets": 1e999}',
+        WORDS,
+        "[" * 50_000,
+    ],
+    ids=range(8),
 )
 def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "faithfulness.json"

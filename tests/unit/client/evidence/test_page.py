@@ -105,10 +105,11 @@ def test_a_long_text_shows_windows() -> None:
 def test_the_overview_counts_what_a_loop_counts(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     names = ["red", "green", "blue"]
+    texts: dict[NodeId, str] = dict.fromkeys(range(60), "text")
     packs = [
         pack(
             node,
-            [],
+            [chunk(texts, node, 0, 4, 1.0)],
             prediction=str(rng.choice(names)),
             label=None if node % 5 == 0 else str(rng.choice(names)),
             confidence=float(rng.random()),
@@ -116,7 +117,7 @@ def test_the_overview_counts_what_a_loop_counts(tmp_path: Path) -> None:
         for node in range(60)
     ]
     splits = ["test" if node % 2 else "train" for node in range(60)]
-    site = site_of(packs, dict.fromkeys(range(60), "text"), splits=splits)
+    site = site_of(packs, texts, splits=splits)
     overview, rest = written(site, tmp_path / "page.html")
     assert (overview["total"], overview["held"], overview["faulty"], overview["rounds"]) == (60, 60, 0, [12])
     for row in overview["byClass"]:
@@ -141,7 +142,7 @@ def test_the_overview_counts_what_a_loop_counts(tmp_path: Path) -> None:
         )
     surely = max((one for one in known if one.prediction != one.label), key=lambda one: one.confidence)
     (reading,) = [one for one in overview["reading"] if one["only"] == "wrong"]
-    assert reading["first"][0] == str(surely.node)
+    assert reading["first"][0] == [surely.node, str(surely.node)]
     assert rest["index"]["nodes"] == [str(node) for node in range(60)]
 
 
@@ -183,7 +184,7 @@ def test_a_page_without_room_holds_what_is_worth_reading_first(tmp_path: Path) -
     nodes = rest["index"]["nodes"]
     assert (len(nodes), overview["held"], overview["total"]) == (100, 100, count)
     assert nodes[0] == "7"
-    assert len(overview["sample"]) == len(set(overview["sample"]) & set(nodes)) == 50
+    assert len(overview["sample"]) == len(set(overview["sample"]) & set(rest["index"]["rows"])) == 50
     assert nodes[-1] not in {str(node) for node in range(1, count, 2)}
     whole = out.stat().st_size
     assert write_page(site, out, most_bytes=whole) < count
@@ -198,6 +199,8 @@ def test_views_say_what_the_packs_say() -> None:
     data = block(content, list(range(len(site.packs))))
     names = data["names"]
     assert names[: len(site.packs)] == [visible(str(one.node)) for one in site.packs]
+    assert data["packs"] == [*range(len(site.packs)), None]
+    assert [view["own"] for view in data["views"]] == list(range(len(site.packs)))
     for one, view in zip(site.packs, data["views"], strict=True):
         assert [[names[place], *rest] for place, *rest, _ in view["kept"]] == [
             [visible(str(near.node)), near.hop, near.weight] for near in one.neighbours

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from fedtag.client.evidence.completeness import completeness_violations
 from fedtag.client.evidence.pack_table import PackTable
 from fedtag.client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
+from fedtag.client.evidence.source_texts import KnownLabels
 from fedtag.client.evidence.verification import verify
 
 TEXTS = ["The node itself.", "", "A neighbour speaks.", "Ünïcödé \U0001f600", "one", "\ud800"]
@@ -36,23 +38,70 @@ CHUNKS = st.builds(
 )
 
 
-def pack(node: str, neighbours: Sequence[SelectedNeighbour], chunks: Sequence[SelectedChunk]) -> EvidencePack:
-    return EvidencePack(node, "scored", 1, "m", "c", 0.5, tuple(neighbours), tuple(chunks))
+KNOWN = KnownLabels(("c", "d"), np.array([0, 1, -1, 0, 1, -1]))
+
+
+def pack(
+    node: str,
+    neighbours: Sequence[SelectedNeighbour],
+    chunks: Sequence[SelectedChunk],
+    prediction: str = "c",
+    share: float | None = None,
+    label: str | None = None,
+) -> EvidencePack:
+    near, spans = tuple(neighbours), tuple(chunks)
+    return EvidencePack(node, "scored", 1, "m", prediction, 0.5, near, spans, None, share, label)
 
 
 def sound(node: str) -> EvidencePack:
     near = SelectedNeighbour(node, 0, 1.0)
-    return pack(node, [near], [SelectedChunk(node, 0, 3, 1.0, DIGESTS[node])])
+    label = {"n0": "c", "n1": "d"}.get(node)
+    return pack(node, [near], [SelectedChunk(node, 0, 3, 1.0, DIGESTS[node])], label=label)
 
 
-DRAWN = st.builds(pack, NODES, st.lists(NEIGHBOURS, max_size=4), st.lists(CHUNKS, max_size=3))
+DRAWN = st.builds(
+    pack,
+    NODES,
+    st.lists(NEIGHBOURS, max_size=4),
+    st.lists(CHUNKS, max_size=3),
+    st.sampled_from(["c", "d", "e"]),
+    st.sampled_from([None, 0.0, 0.5, 1.0, 1.001, -3.0, float("nan")]),
+    st.sampled_from([None, "c", "d", "e"]),
+)
+
+
+@st.composite
+def edited(draw: st.DrawFn) -> EvidencePack:
+    """A sound pack with one thing done to it by hand."""
+    node = draw(st.sampled_from(["n0", "n2"]))
+    one = sound(node)
+    near, span = one.neighbours[0], one.chunks[0]
+    changes: list[dict[str, Any]] = [
+        {},
+        {"neighbours": ()},
+        {"chunks": ()},
+        {"neighbours": (near, dataclasses.replace(near, hop=2))},
+        {"neighbours": (near, *[SelectedNeighbour("n3", 1, 0.5)] * 2)},
+        {"neighbours": (near, SelectedNeighbour("n3", 1, 1.0), SelectedNeighbour("n3", 2, 1.0))},
+        {"chunks": (dataclasses.replace(span, weight=0.5),) * 2},
+        {
+            "neighbours": (near, SelectedNeighbour("n1", 1, 1.0)),
+            "chunks": (SelectedChunk("n1", 0, 0, 1.0, DIGESTS["n1"]),),
+        },
+        {"evidence_share": 7.0},
+        {"prediction": "e"},
+        {"label": "d"},
+    ]
+    return dataclasses.replace(one, **draw(st.sampled_from(changes)))
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.lists(DRAWN | st.sampled_from([sound("n0"), sound("n2")]), max_size=6))
-def test_columns_miss_nothing_that_reading_finds(packs: list[EvidencePack]) -> None:
-    expected = verify(list(PackTable.of(packs)), IDS, TEXTS)
-    assert verify(PackTable.of(packs), IDS, TEXTS) == expected
+@given(st.lists(DRAWN | edited(), max_size=6), st.sampled_from([None, KNOWN]))
+def test_columns_miss_nothing_that_reading_finds(
+    packs: list[EvidencePack], known: KnownLabels | None
+) -> None:
+    expected = verify(list(PackTable.of(packs)), IDS, TEXTS, known=known)
+    assert verify(PackTable.of(packs), IDS, TEXTS, known=known) == expected
 
 
 def test_sound_packs_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +157,10 @@ COMPLETE: list[tuple[Callable[[EvidencePack], EvidencePack], str]] = [
     (lambda one: dataclasses.replace(one, confidence=float("nan")), "a confidence of nan is no probability"),
     (lambda one: dataclasses.replace(one, node="n0"), "node 'n0' has 2 packs"),
     (lambda one: dataclasses.replace(one, model="o"), "name 2 different models"),
+    (
+        lambda one: dataclasses.replace(one, kind="core"),
+        "is of kind 'core' among those of predictions, 'scored'",
+    ),
 ]
 
 

@@ -3,9 +3,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from fedtag.client.evidence.packs import EvidencePack, SelectedChunk, SelectedNeighbour, text_digest
+from fedtag.client.evidence.source_texts import KnownLabels
 from fedtag.client.evidence.verification import verify
 
 IDS = ("a", "b", "c", "d", 1, "1")
@@ -31,7 +33,9 @@ SOUND = EvidencePack(
         SelectedNeighbour("c", 2, 1.00005),
     ),
     chunks=(chunk("a", 0, 8, 0.5), chunk("b", 2, 11, 0.3), chunk(1, 0, 3, 0.2)),
+    label="x",
 )
+KNOWN = KnownLabels(("x", "y"), np.array([0, -1, -1, -1, -1, -1]))
 
 
 def with_chunk(index: int, **changes: object) -> Callable[[EvidencePack], EvidencePack]:
@@ -61,11 +65,24 @@ def with_more(*entries: SelectedNeighbour | SelectedChunk) -> Callable[[Evidence
     return mutate
 
 
+def with_all(**changes: object) -> Callable[[EvidencePack], EvidencePack]:
+    return lambda pack: dataclasses.replace(pack, **changes)  # type: ignore[arg-type]
+
+
 def test_sound_evidence_holds() -> None:
-    found = verify([SOUND, dataclasses.replace(SOUND, neighbours=(), chunks=())], IDS, TEXTS)
+    found = verify([SOUND, dataclasses.replace(SOUND, evidence_share=1.0)], IDS, TEXTS, known=KNOWN)
     assert found.checked == 2
     assert found.violations == ()
     assert found.holds
+
+
+def test_without_words_there_is_nothing_to_quote() -> None:
+    """Of an empty text whose features were given, all of it is selected; an encoder makes no chunk of one."""
+    bare = dataclasses.replace(SOUND, chunks=())
+    empty = dataclasses.replace(SOUND, chunks=(SelectedChunk("a", 0, 0, 1.0, text_digest("")),))
+    (fault,) = verify([bare, empty], IDS, [" "] * 6).violations
+    assert "the chunk [0:0] was taken from a text of node 'a' with another SHA-256" in fault
+    assert verify([bare, empty], IDS, [""] * 6).holds
 
 
 @pytest.mark.parametrize(
@@ -113,12 +130,24 @@ def test_sound_evidence_holds() -> None:
             with_more(chunk("a", 9, 12, 0.0), chunk("a", 12, 15, 0.0)),
             "the budget of chunks is 4, but the pack has 5",
         ),
+        (with_all(neighbours=(), chunks=()), "the node itself is not selected at hop 0"),
+        (with_all(chunks=()), "no chunk is selected, although the selected nodes have text"),
+        (with_more(SelectedNeighbour("b", 1, 0.0)), "'b' is selected 2 times"),
+        (with_more(SelectedNeighbour("b", 2, 0.0)), "'b' is selected 2 times"),
+        (with_more(SelectedNeighbour("a", 2, 0.0)), "the node itself stands at hop 2"),
+        (with_more(chunk("b", 2, 11, 0.0)), "the chunk [2:11] of node 'b' is selected 2 times"),
+        (with_all(evidence_share=7.0), "the share of the evidence is 7, but it lies in [0, 1]"),
+        (with_all(evidence_share=-3.0), "the share of the evidence is -3, but it lies in [0, 1]"),
+        (with_all(prediction="never a class"), "the prediction 'never a class' is no class of the folder"),
+        (with_all(label="y"), "the label is 'y', but 'x' in the folder"),
+        (with_all(label=None), "the label is None, but 'x' in the folder"),
     ],
 )
 def test_one_change_is_exactly_one_violation(
     mutate: Callable[[EvidencePack], EvidencePack], violation: str
 ) -> None:
-    found = verify([SOUND, mutate(SOUND), SOUND], IDS, TEXTS)
+    packs = [SOUND, mutate(SOUND), SOUND]
+    found = verify(packs, IDS, TEXTS, known=KNOWN)
     assert found.violations == (f"node 'a', round 5: {violation}",)
     assert found.checked == 3
     assert not found.holds

@@ -237,6 +237,25 @@ def test_model_comes_back_and_its_hash_is_checked(run: RunDirectory) -> None:
         run.read_model()
 
 
+@pytest.mark.parametrize(
+    "name", [SUMMARY, "model.json", "places.json", METRICS, CLIENTS, DISCLOSURES, "config.toml"]
+)
+def test_endless_nesting_is_named_like_other_damage(run: RunDirectory, name: str) -> None:
+    (run.path / name).write_text(
+        f"{'x = ' if name.endswith('toml') else ''}{'[' * 50_000}\n", encoding="utf-8"
+    )
+    with pytest.raises(RunError, match=rf"{name}.* is not (JSON|TOML) \(.*recursion.*restore the file"):
+        read_all(run)
+
+
+def read_all(run: RunDirectory) -> None:
+    """Every file of the contract that is JSON or TOML."""
+    run.read_summary()
+    run.read_model_card()
+    run.read_places()
+    run.check()
+
+
 def test_nan_in_the_card_is_refused(run: RunDirectory) -> None:
     with pytest.raises(RunError, match=r"model\.json cannot be written as JSON"):
         run.write_model({}, {"score": float("nan")})
