@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from fedtag.server.comparison.attacked import NAMES
 from fedtag.server.comparison.audit_tables import area
@@ -110,7 +111,7 @@ def time_chart(comparison: Comparison, data: str) -> Chart | None:
     for place, line in enumerate(own_lines(comparison, data)):
         if line.test is None or line.seconds is None:
             continue
-        (low, high), (left, right) = around(line.test), around(line.seconds)
+        (low, high), (left, right) = around(line.test), around(line.seconds, most=inf)
         series.append(
             Series(
                 line.row,
@@ -206,10 +207,10 @@ def colours(place: int) -> tuple[int, int]:
     return place % SERIES_COLOURS, place // SERIES_COLOURS
 
 
-def around(found: Spread) -> tuple[float, float]:
-    """One standard deviation below and above a mean."""
+def around(found: Spread, most: float = 1.0) -> tuple[float, float]:
+    """One standard deviation below and above a mean, no further than shares, or durations, go."""
     deviation = found.std or 0.0
-    return found.mean - deviation, found.mean + deviation
+    return max(0.0, found.mean - deviation), min(most, found.mean + deviation)
 
 
 def centre(line: AuditLine, kind: str) -> tuple[float, float]:
