@@ -27,7 +27,7 @@ def score_chart(comparison: Comparison, data: str) -> Chart:
     own = own_lines(comparison, data)
     words = "; ".join(f"{line.row}: {percents(line.test)} percent" for line in own)
     panel = along_panel(comparison, own) if comparison.axis else rows_panel(comparison, own)
-    note = "Mean and standard deviation" + ("." if comparison.axis else ", and each seed.")
+    note = "Mean and standard deviation, within 0 and 100%" + ("." if comparison.axis else ", and each seed.")
     return Chart(
         titled(comparison, f"Test {comparison.title_of_metric}", data), note, words, (bounded(panel),)
     )
@@ -99,7 +99,7 @@ def rounds_chart(comparison: Comparison, data: str) -> Chart | None:
         for name, points in curves.items()
         if points
     )
-    note = "Of the global model of each round: mean over seeds, band of one standard deviation."
+    note = "Of the global model of each round: mean over seeds, band of one standard deviation, within 0 and 100%."
     title = titled(comparison, f"Test {comparison.title_of_metric} over rounds", data)
     label = f"test {comparison.title_of_metric}"
     return line_chart(title, note, words, series, y_label=label, kind="percent")
@@ -127,7 +127,7 @@ def time_chart(comparison: Comparison, data: str) -> Chart | None:
         )
         said.append(f"{line.row}: {percents(line.test)} percent in {duration(line.seconds.mean)}")
     title = titled(comparison, f"Test {comparison.title_of_metric} against the time of a run", data)
-    x, note = Axis("seconds of a run"), "Mean and standard deviation over seeds."
+    x, note = Axis("seconds of a run"), "Mean and standard deviation over seeds, within 0 and 100%."
     return line_chart(
         title,
         note,
