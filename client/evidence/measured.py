@@ -121,7 +121,7 @@ def read_measured(path: Path) -> MeasuredSite | None:
 
 def shown(value: float) -> str:
     """A probability or share as a reader wants it, in percent to one decimal."""
-    return f"{_points(value):.1f} %"
+    return f"{_points(value):.1f}%"
 
 
 def _points(value: float) -> float:

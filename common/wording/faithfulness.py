@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fedtag.common.wording.signs import signed
+
 PREDICTORS = {
     "as_trained": "The model as it is",
     "bypass_off": "The same with the bypass off: the features that reach the prediction without passing the "
@@ -95,7 +97,7 @@ class GoalRow:
         low, high = self._shown(self.low, "undefined"), self._shown(self.high, "no bound")
         found = f"{self._shown(self.estimate, 'undefined')} (95% interval {low} to {high})"
         if self.drops is not None:
-            found += f", a drop of {self.drops[0]:+.3f} over one of {self.drops[1]:+.3f}"
+            found += f", a drop of {signed(self.drops[0], 3)} over one of {signed(self.drops[1], 3)}"
         return f"{self.words}: {found}, goal {self._shown(self.goal, '')}: {self.verdict}"
 
     def _shown(self, value: float | None, otherwise: str) -> str:
@@ -190,8 +192,8 @@ def _beside_dense(report: Mapping[str, Any]) -> str:
     beyond = report["comprehensiveness_minus"]["dense_attention"]
     difference = (
         f"the drop without the evidence minus that without dense attention's chunks: "
-        f"{100 * beyond['estimate']:+.1f} points, 95% interval {100 * beyond['low']:+.1f} to "
-        f"{100 * beyond['high']:+.1f}"
+        f"{signed(100 * beyond['estimate'], 1)} points, 95% interval {signed(100 * beyond['low'], 1)} to "
+        f"{signed(100 * beyond['high'], 1)}"
     )
     if beyond["low"] > 0:
         return f"Dense attention explains the predictions less well than the evidence ({difference})"
@@ -207,8 +209,8 @@ def comparison_sentences(report: Mapping[str, Any]) -> list[str]:
         if order in report["comprehensiveness_minus"]:
             found = report["comprehensiveness_minus"][order]
             told.append(
-                f"Drop without the evidence minus that without {words}: {found['estimate']:+.3f} "
-                f"(95% interval {found['low']:+.3f} to {found['high']:+.3f})"
+                f"Drop without the evidence minus that without {words}: {signed(found['estimate'], 3)} "
+                f"(95% interval {signed(found['low'], 3)} to {signed(found['high'], 3)})"
             )
     for action, words in (
         ("removed", "Area under the deletion curve, the smaller the better"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from fedtag.server.comparison.attacked import NAMES
 from fedtag.server.comparison.audit_tables import area
@@ -26,7 +27,7 @@ def score_chart(comparison: Comparison, data: str) -> Chart:
     own = own_lines(comparison, data)
     words = "; ".join(f"{line.row}: {percents(line.test)} percent" for line in own)
     panel = along_panel(comparison, own) if comparison.axis else rows_panel(comparison, own)
-    note = "Mean and standard deviation" + ("." if comparison.axis else ", and each seed.")
+    note = "Mean and standard deviation, within 0 and 100%" + ("." if comparison.axis else ", and each seed.")
     return Chart(
         titled(comparison, f"Test {comparison.title_of_metric}", data), note, words, (bounded(panel),)
     )
@@ -98,7 +99,7 @@ def rounds_chart(comparison: Comparison, data: str) -> Chart | None:
         for name, points in curves.items()
         if points
     )
-    note = "Of the global model of each round: mean over seeds, band of one standard deviation."
+    note = "Of the global model of each round: mean over seeds, band of one standard deviation, within 0 and 100%."
     title = titled(comparison, f"Test {comparison.title_of_metric} over rounds", data)
     label = f"test {comparison.title_of_metric}"
     return line_chart(title, note, words, series, y_label=label, kind="percent")
@@ -110,7 +111,7 @@ def time_chart(comparison: Comparison, data: str) -> Chart | None:
     for place, line in enumerate(own_lines(comparison, data)):
         if line.test is None or line.seconds is None:
             continue
-        (low, high), (left, right) = around(line.test), around(line.seconds)
+        (low, high), (left, right) = around(line.test), around(line.seconds, most=inf)
         series.append(
             Series(
                 line.row,
@@ -126,7 +127,7 @@ def time_chart(comparison: Comparison, data: str) -> Chart | None:
         )
         said.append(f"{line.row}: {percents(line.test)} percent in {duration(line.seconds.mean)}")
     title = titled(comparison, f"Test {comparison.title_of_metric} against the time of a run", data)
-    x, note = Axis("seconds of a run"), "Mean and standard deviation over seeds."
+    x, note = Axis("seconds of a run"), "Mean and standard deviation over seeds, within 0 and 100%."
     return line_chart(
         title,
         note,
@@ -206,10 +207,10 @@ def colours(place: int) -> tuple[int, int]:
     return place % SERIES_COLOURS, place // SERIES_COLOURS
 
 
-def around(found: Spread) -> tuple[float, float]:
-    """One standard deviation below and above a mean."""
+def around(found: Spread, most: float = 1.0) -> tuple[float, float]:
+    """One standard deviation below and above a mean, no further than shares, or durations, go."""
     deviation = found.std or 0.0
-    return found.mean - deviation, found.mean + deviation
+    return max(0.0, found.mean - deviation), min(most, found.mean + deviation)
 
 
 def centre(line: AuditLine, kind: str) -> tuple[float, float]:

@@ -7,6 +7,7 @@ digit, while durations, and the bytes of messages that report durations, differ 
 from __future__ import annotations
 
 from fedtag.common.wording.scoring import METRICS, column
+from fedtag.common.wording.signs import signed
 from fedtag.server.comparison.audit_tables import audit_markdown, audit_reading
 from fedtag.server.comparison.cells import NOTHING, csv_text, markdown_table, percents
 from fedtag.server.comparison.convergence import Point
@@ -163,16 +164,10 @@ def points(found: Difference | None) -> str:
     """A difference of fractions in percentage points, with its interval where there is one."""
     if found is None:
         return NOTHING
-    interval = (
-        "" if found.low is None or found.high is None else f" [{signed(found.low)}, {signed(found.high)}]"
+    middle, *ends = (
+        signed(100 * value, 2) for value in (found.mean, found.low, found.high) if value is not None
     )
-    return f"{signed(found.mean)}{interval}"
-
-
-def signed(value: float) -> str:
-    """A fraction in percentage points with its sign; zero has none."""
-    text = f"{100 * value:+.2f}"
-    return "0.00" if text in ("+0.00", "-0.00") else text.replace("-", "−")
+    return f"{middle} [{', '.join(ends)}]" if ends else middle
 
 
 def mean(found: Spread | None) -> float | None:

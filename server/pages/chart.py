@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Literal
 
 SERIES_COLOURS = 8
@@ -22,7 +23,7 @@ class Axis:
 
     Args:
         label: our own words; may be empty.
-        kind: how its numbers are written; fractions may be percentages.
+        kind: how its numbers are written; `percent` are shares, which lie in [0, 1].
         low, high: its ends; what is drawn decides where None.
         log: logarithmic, by decades.
         names: of the places 0, 1, … from the top, in place of numbers.
@@ -179,10 +180,11 @@ def _ended(axis: Axis, values: Sequence[float], margin: float, beyond: float) ->
     low = min(values, default=0.0) - beyond if axis.low is None else axis.low
     high = max(values, default=1.0) + beyond if axis.high is None else axis.high
     room = margin * (high - low) or (1.0 if axis.kind == "whole" else abs(high) * margin or 1.0)
+    least, most = (0.0, 1.0) if axis.kind == "percent" else (-inf, inf)
     return replace(
         axis,
-        low=low - room if axis.low is None else low,
-        high=high + room if axis.high is None else high,
+        low=max(least, low - room) if axis.low is None else low,
+        high=min(most, high + room) if axis.high is None else high,
     )
 
 

@@ -12,12 +12,15 @@ from fedtag.common.wording.visible import visible_value
 from fedtag.server.pages.page_parts import scripts
 from fedtag.server.pages.wording import (
     count,
+    date,
     duration,
     fixed,
+    from_folder,
     percent,
     score_title,
     size,
     spans,
+    unparted,
     ways,
 )
 from fedtag.server.tracking.disclosure_table import listed
@@ -38,6 +41,9 @@ def template(source: str) -> Template:
     made.filters |= {
         "score_title": score_title,
         "ways": ways,
+        "unparted": unparted,
+        "date": date,
+        "from_folder": from_folder,
         "over_clients": over_clients,
         "capital": capital,
     }

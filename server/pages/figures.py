@@ -163,6 +163,10 @@ def draw(axes: Axes, panel: Panel) -> None:
         axes.plot(np.array(xs, float), np.array(ys, float), color=INK, linestyle=DASHES[2], linewidth=0.8)
     for series in panel.series:
         draw_series(axes, series)
+    if "percent" in (panel.x.kind, panel.y.kind) and not panel.y.log:
+        # Axes of shares end at 0 and 100%, where marks and lines are drawn whole.
+        for one in (*axes.lines, *axes.collections):
+            one.set_clip_on(False)
 
 
 def set_axis(axes: Axes, axis: Any, given: Axis) -> None:

@@ -36,6 +36,7 @@ p { margin: 0 0 12px; max-width: 75ch; }
 h1, h2, h3, h4, li, p { overflow-wrap: anywhere; }
 .sub, .note { color: var(--muted); }
 .note { font-weight: 400; font-size: 13px; }
+p.note { max-width: 120ch; margin: 20px 0 8px; }
 .badge { display: inline-block; font-size: 12.5px; font-weight: 600; padding: 1px 10px; border-radius: 99px; vertical-align: 3px; margin-left: 8px; background: var(--good-back); color: var(--good); letter-spacing: 0; white-space: nowrap; }
 .badge.open { background: var(--warn-back); color: var(--warn); }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(160px, 1fr)); gap: 12px; margin: 20px 0; }
@@ -43,7 +44,8 @@ h1, h2, h3, h4, li, p { overflow-wrap: anywhere; }
 .tile dt { color: var(--muted); font-size: 13px; }
 .tile dd { margin: 0; font-size: 21px; font-weight: 600; font-variant-numeric: tabular-nums; letter-spacing: -0.01em; white-space: nowrap; }
 .tile small { display: block; font-size: 12.5px; font-weight: 400; color: var(--muted); letter-spacing: 0; white-space: normal; overflow-wrap: anywhere; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(440px, 100%), 1fr)); gap: 16px; margin: 16px 0; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(440px, 100%), 1fr)); align-items: start; gap: 16px; margin: 16px 0; }
+.charts > :last-child:nth-child(odd) { grid-column: 1 / -1; }
 figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 14px 16px 10px; }
 figcaption { font-weight: 600; margin-bottom: 4px; }
 .plot { position: relative; min-width: 0; }
@@ -86,15 +88,13 @@ th[aria-sort="descending"] button::after { content: " ▼"; font-size: 10px; }
 }
 .scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
-caption { text-align: left; padding: 10px 14px; color: var(--muted); font-size: 13px; }
 th, td { text-align: left; padding: 7px 11px; max-width: 34ch; overflow-wrap: break-word; border-top: 1px solid var(--line); vertical-align: top; }
 thead th { font-size: 12.5px; font-weight: 600; color: var(--muted); vertical-align: bottom; border-top: 0; }
-caption + thead th { border-top: 1px solid var(--line); }
 tbody th { font-weight: 600; max-width: 26ch; }
 .keep { white-space: nowrap; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-thead .number, .number.wrap { white-space: normal; }
-.dense th, .dense td { padding: 7px 8px; }
+thead .number:not(.keep), .number.wrap { white-space: normal; }
+.dense th, .dense td { padding: 7px 6px; }
 .dense .bar { width: 28px; margin-right: 6px; }
 .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .best { font-weight: 700; }
@@ -138,8 +138,11 @@ MACROS = """\
   <details hidden><summary>Values<span class="unseen"> of {{ chart.title }}</span></summary></details>
 </figure>
 {% endmacro %}
+{% macro keep(name) %}
+{% if name|length <= 24 %} class="keep"{% endif %}
+{%- endmacro %}
 {% macro tile(label, value, detail) %}
-<div class="tile"><dt>{{ label }}</dt><dd>{{ value }}{% if detail %}<small>{{ detail }}</small>{% endif %}</dd></div>
+{% if value != "–" %}<div class="tile"><dt>{{ label }}</dt><dd>{{ value }}{% if detail %}<small>{{ detail }}</small>{% endif %}</dd></div>{% endif %}
 {% endmacro %}
 {% macro bar(value, column="") %}
 <td class="number"{% if column %} data-column="{{ column }}"{% endif %}>{% if value is not none or column %}<span class="bar" aria-hidden="true"><span style="width:{{ '%.2f' % (100 * (value or 0)) }}%"></span></span>{% endif %}<span data-value>{{ value|percent }}</span></td>

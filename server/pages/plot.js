@@ -15,7 +15,7 @@ const element = (tag, text, name) => {
   if (name) made.className = name;
   return made;
 };
-const trimmed = (value, digits) => String(Number(value.toPrecision(digits)));
+const trimmed = (value, digits) => String(Number(value.toPrecision(digits))).replace(/^-/, "−");
 const written = (value, kind) => {
   if (value === null || value === undefined) return "–";
   if (kind === "percent") return (100 * value).toFixed(2) + "%";
@@ -48,14 +48,14 @@ function aligned(panel) {
 function axis(given, side) {
   const count = given.names ? given.names.length : 0;
   const made = {
-    side, label: given.label || undefined, labelSize: 18, labelGap: 0, gap: 4, ticks: { show: false },
+    side, label: given.label || undefined, labelSize: 18, labelGap: 0, gap: side === 3 ? 4 : 8, ticks: { show: false },
     labelFont: "12px system-ui, sans-serif", font: "11.5px system-ui, sans-serif",
     stroke: () => style("--muted"), grid: { stroke: () => style("--grid"), width: 1 },
     values: (_, splits) => splits.map((value) => tick(value, given.kind)),
   };
   if (given.kind === "whole") made.incrs = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6, 1e7];
   if (given.log) made.splits = () => [0.001, 0.01, 0.1, 1];
-  made.size = side === 3 ? 52 : 24;
+  made.size = side === 3 ? 52 : 28;
   if (count) {
     made.splits = () => given.names.map((_, place) => place);
     made.values = (u, splits) => splits.map((place) => fitted(given.names[place], made.size - 8));
@@ -79,7 +79,7 @@ class Plot {
     }));
     const { x, y } = panel;
     this.u = new uPlot({
-      width: this.width(), height: this.height(), legend: { show: false }, padding: [8, 10, 0, 0],
+      width: this.width(), height: this.height(), legend: { show: false }, padding: [8, 18, 0, 0],
       scales: {
         x: { time: false, range: () => [x.low, x.high], distr: x.log ? 3 : 1 },
         y: { range: () => [y.low, y.high], dir: y.names ? -1 : 1, distr: y.log ? 3 : 1 },
@@ -101,7 +101,7 @@ class Plot {
   width() { return Math.max(220, this.host.clientWidth); }
   height() {
     const names = this.panel.y.names;
-    return names ? 46 + 24 * names.length : Math.round((this.width() < 400 ? 210 : 250) * this.panel.share);
+    return names ? 50 + 24 * names.length : Math.round((this.width() < 400 ? 210 : 250) * this.panel.share);
   }
   resize() { this.u.setSize({ width: this.width(), height: this.height() }); }
   repaint() {
@@ -115,11 +115,12 @@ class Plot {
   picked() { return this.chart.column ? records[this.chart.run].client : ""; }
   named(client) { return this.panel.series.some((one) => one.name === client); }
 
-  clipped(u, paint) {
+  /* What lies on an end of an axis, as marks of 100% do, is drawn whole with room around the plot. */
+  clipped(u, paint, room = 0) {
     const { ctx, bbox } = u;
     ctx.save();
     ctx.beginPath();
-    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.rect(bbox.left - room, bbox.top - room, bbox.width + 2 * room, bbox.height + 2 * room);
     ctx.clip();
     ctx.lineWidth = 1.6 * devicePixelRatio;
     paint(ctx, (v) => u.valToPos(v, "x", true), (v) => u.valToPos(v, "y", true));
@@ -186,7 +187,7 @@ class Plot {
       ctx.strokeStyle = style("--ink");
       ctx.lineWidth = 2.4 * devicePixelRatio;
       path(ctx, record.rounds.map(x), values, y);
-    });
+    }, LARGEST * devicePixelRatio);
   }
 
   moved(u) {

@@ -16,7 +16,7 @@ from fedtag.server.pages.wording import count, percent
 CENTRES = tuple((2 * place + 1) / (2 * CALIBRATION_BINS) for place in range(CALIBRATION_BINS))
 MARKS = "Larger marks: more nodes."
 TITLE = "Reliability: accuracy against confidence"
-CONFIDENCE = Axis("confidence", "percent", -0.015, 1.015)
+CONFIDENCE = Axis("confidence", "percent", 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def panels(curves: Sequence[Curve]) -> tuple[Panel, ...]:
     several models' have outlines of shares.
     """
     diagonal = Rule("right as often as confident", (0.0, 1.0), (0.0, 1.0))
-    accuracy = Axis("accuracy", "percent", -0.03, 1.03)
+    accuracy = Axis("accuracy", "percent", 0.0, 1.0)
     above = Panel(CONFIDENCE, accuracy, tuple(map(marks, curves)), (diagonal,))
     if len(curves) == 1:
         nodes = [float(one.nodes) for one in curves[0].bins]

@@ -20,9 +20,9 @@ SECTION = """\
 {% endfor %}
 {% if section.drawing %}<div style="max-width:40rem">{{ section.drawing }}</div>{% endif %}
 {% for table in section.tables %}
-<div class="scroll" tabindex="0"><table>
 {% set cut = table.rows|length > most_rows %}
-{% if table.caption or cut %}<caption>{{ table.caption }}{% if cut %} The first {{ most_rows }} of {{ table.rows|length }} rows; the files of the run have all.{% endif %}</caption>{% endif %}
+{% if table.caption or cut %}<p class="note">{{ table.caption }}{% if cut %} The first {{ most_rows }} of {{ table.rows|length }} rows; the files of the run have all.{% endif %}</p>{% endif %}
+<div class="scroll" tabindex="0"><table>
 <thead><tr>{% for title in table.texts %}<th scope="col">{{ title }}</th>{% endfor %}{% for title in table.numbers %}<th scope="col" class="number">{{ title }}</th>{% endfor %}</tr></thead>
 <tbody>
 {% for row in table.rows[:most_rows] %}<tr>{% for cell in row %}{% if loop.first %}<th scope="row"><bdi>{{ cell }}</bdi></th>{% elif loop.index0 < table.texts|length %}<td><bdi>{{ cell }}</bdi></td>{% else %}<td class="number">{{ cell }}</td>{% endif %}{% endfor %}</tr>

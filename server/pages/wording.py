@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os.path import relpath
+from pathlib import Path
+from urllib.parse import quote
 
 from fedtag.common.wording.scoring import SCORING
 
@@ -29,7 +32,22 @@ def ways(names: Sequence[str]) -> list[str]:
 
 def fixed(value: float | None, digits: int = 3) -> str:
     """A number with so many decimals; a dash where there is none."""
-    return "–" if value is None else f"{value:.{digits}f}"
+    return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def date(moment: str) -> str:
+    """The day and minute of a moment such as 2026-03-01T09:30:12Z."""
+    return f"{moment[:16].replace('T', ' ')} UTC"
+
+
+def from_folder(page: Path, folder: Path) -> str:
+    """The address of a file as a page in a folder links it."""
+    return quote(Path(relpath(page, folder)).as_posix())
+
+
+def unparted(value: str) -> str:
+    """A cell such as 81.00 ± 1.41 or +1.20 [−0.30, +2.70], which ends a line before its ± or interval alone."""
+    return value.replace("± ", "±\N{NO-BREAK SPACE}").replace(", ", ",\N{NO-BREAK SPACE}")
 
 
 def count(value: float | None) -> str:

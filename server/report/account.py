@@ -1,4 +1,4 @@
-"""What happened in a run, in ten lines of plain words."""
+"""What happened in a run, in a few lines of plain words."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ def _on_how_much(run: RunView) -> str:
     train, nodes = [row.train_nodes or 0 for row in rows], [row.nodes or 0 for row in rows]
     spread = f", from {count(min(train))} to {count(max(train))} a client" if len(rows) > 1 else ""
     scored = [
-        f"{count(found)} of them {what}"
-        for what, found in (
-            ("choose the round", sum(row.val_nodes or 0 for row in rows)),
-            ("test it", sum(row.test_nodes or 0 for row in rows)),
+        f"{plural(found, nodes_of)} to {purpose}"
+        for nodes_of, purpose, found in (
+            ("validation node", "choose the round", sum(row.val_nodes or 0 for row in rows)),
+            ("test node", "test it", sum(row.test_nodes or 0 for row in rows)),
         )
         if found
     ]

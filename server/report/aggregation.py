@@ -26,8 +26,8 @@ NORMALISER_NOTE = (
 
 SECTION = """\
 {% macro disclosed(totals, caption, ends) %}
+<p class="note">{{ caption }}</p>
 <div class="scroll" tabindex="0"><table>
-<caption>{{ caption }}</caption>
 <thead><tr><th scope="col">Kind</th>{% for end in ends %}<th scope="col">{{ "From" if end == "senders" else "To" }}</th>{% endfor %}<th scope="col">Protection</th><th scope="col">What it reveals</th><th scope="col" class="number">Records</th><th scope="col" class="number">Bytes</th><th scope="col" class="number">Rounds</th></tr></thead>
 <tbody>
 {% for total in totals %}<tr><th scope="row"><bdi>{{ total.kind }}</bdi></th>{% for end in ends %}<td><bdi>{{ total[end]|listed }}</bdi></td>{% endfor %}<td>{{ total.protected }}</td><td><bdi>{{ total.reveals }}</bdi></td><td class="number">{{ total.count|count }}</td><td class="number">{{ total.bytes|size }}</td><td class="number">{{ total.rounds|length }} <span class="note">({{ "round " if total.rounds|length == 1 }}{{ total.first_round }}{% if total.last_round != total.first_round %}–{{ total.last_round }}{% endif %})</span></td></tr>
@@ -46,8 +46,8 @@ SECTION = """\
 {% if run.empty_rounds %}<p class="warn">No client contributed in round{{ "" if run.empty_rounds|length == 1 else "s" }} {{ run.empty_rounds|spans }}.</p>{% endif %}
 {% if view.without_training %}<p>Without a training node, and so without weight: <bdi>{{ view.without_training|listed }}</bdi>.</p>{% endif %}
 {% if view.absences %}
+<p class="note">Reasons are those that the server saw; a site's own log has the rest.{% if view.absences|map(attribute="counted")|sum %} Scores only: the update had been combined, and the client was lost before it scored the result.{% endif %}</p>
 <div class="scroll" tabindex="0"><table>
-<caption>Reasons are those that the server saw; a site's own log has the rest.{% if view.absences|map(attribute="counted")|sum %} Scores only: the update had been combined, and the client was lost before it scored the result.{% endif %}</caption>
 <thead><tr><th scope="col">Client</th><th scope="col">Reason</th><th scope="col" class="number">Times</th><th scope="col">Rounds</th></tr></thead>
 <tbody>
 {% for absence in view.absences %}<tr><th scope="row"><bdi>{{ absence.who }}</bdi></th><td><bdi>{{ absence.reason }}</bdi></td><td class="number">{{ absence.times|count }}{% if absence.counted %} <span class="note">({{ absence.counted|count }} scores only)</span>{% endif %}</td><td>{{ absence.rounds|spans }}</td></tr>

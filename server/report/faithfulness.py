@@ -40,7 +40,6 @@ SECTION = """\
 {% for predictor in measured.predictors %}
 <p>{{ predictor.heading }}: <strong>{{ predictor.verdict|join(". ") }}.</strong></p>
 <div class="scroll" tabindex="0"><table>
-<caption>{{ predictor.heading }}.</caption>
 <thead><tr><th scope="col">Read from</th><th scope="col" class="number">Accuracy</th><th scope="col" class="number">Of the full text's</th><th scope="col" class="number">Drop in probability</th></tr></thead>
 <tbody>
 {% for row in predictor.rows %}<tr><th scope="row">{{ row.words }}</th>{{ bar(row.accuracy) }}<td class="number">{{ row.ratio|percent }}</td><td class="number">{{ row.drop|fixed }}</td></tr>

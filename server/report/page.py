@@ -36,12 +36,12 @@ def write_report(run_dirs: Sequence[Path], out: Path, references: References | N
         raise RunError("a report of no run was asked for; name at least one run directory")
     out.parent.mkdir(parents=True, exist_ok=True)
     views = [view_run(path, name, len(run_dirs)) for path, name in named(run_dirs)]
-    write_atomically(out, render_report(views, references).encode("utf-8", "replace"))
+    write_atomically(out, render_report(views, references, out.parent).encode("utf-8", "replace"))
     return views
 
 
-def render_report(runs: Sequence[RunView], references: References | None = None) -> str:
-    """The page as text; equal runs give equal text."""
+def render_report(runs: Sequence[RunView], references: References | None = None, here: Path = Path()) -> str:
+    """The page as text, for a file in the folder `here`; equal runs give equal text."""
     beside = [(references or {}).get(run.path, ()) for run in runs]
     return template(TEMPLATE).render(
         runs=runs,
@@ -53,6 +53,7 @@ def render_report(runs: Sequence[RunView], references: References | None = None)
         metrics=METRICS,
         difference=difference,
         several=len(runs) > 1,
+        here=here,
     )
 
 

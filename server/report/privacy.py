@@ -40,8 +40,8 @@ SECTION = """\
 {% endfor %}
 <li>{{ found.left }}.</li>
 </ul>
+<p class="note">AUC of each attack, with a 95% interval over nodes and models; TPR: share of members found where 1% of the non-members are taken for some, measured with at least 500 of these.</p>
 <div class="scroll" tabindex="0"><table>
-<caption>AUC of each attack, with a 95% interval over nodes and models; TPR: share of members found where 1% of the non-members are taken for some, measured with at least 500 of these.</caption>
 <thead><tr><th scope="col">Target</th><th scope="col">Members</th><th scope="col">Attack</th><th scope="col" class="number">AUC</th><th scope="col" class="number">95% interval</th><th scope="col" class="number">TPR at 1% FPR</th><th scope="col" class="number">Test accuracy</th></tr></thead>
 <tbody>
 {% for target in found.targets %}{% for row in target.rows %}<tr><th scope="row"><bdi>{{ row.target }}</bdi></th><td>{{ row.members|count }} {{ row.group }}</td><td>{{ row.attack }}</td><td class="number">{{ row.auc|fixed }}</td><td class="number">{{ row.interval }}</td><td class="number">{{ row.low_rate_words }}</td><td class="number">{{ target.test_accuracy|percent }}</td></tr>

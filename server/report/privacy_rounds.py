@@ -20,8 +20,8 @@ TABLE = """\
 {% macro privacy_over_rounds(lines) %}
 {% if lines %}
 <details><summary>Over rounds: the strongest attack of each, and accuracy</summary>
+<p class="note">Each round as if the run had ended there; an attack that puts rounds together may tell more. Attacked: test accuracy of the attacked models; run: that of the models that the run scored, fitted to each client where that is the better way.</p>
 <div class="scroll" tabindex="0"><table>
-<caption>Each round as if the run had ended there; an attack that puts rounds together may tell more. Attacked: test accuracy of the attacked models; run: that of the models that the run scored, fitted to each client where that is the better way.</caption>
 <thead><tr><th scope="col" class="number">Round</th><th scope="col">Target</th><th scope="col">Attack</th><th scope="col" class="number">AUC</th><th scope="col" class="number">95% interval</th><th scope="col" class="number">Attacked</th><th scope="col" class="number">Run</th></tr></thead>
 <tbody>
 {% for line in lines %}<tr><th scope="row" class="number">{{ line.round }}</th><td><bdi>{{ line.best.target }}</bdi></td><td>{{ line.best.attack }}</td><td class="number">{{ line.best.auc|fixed }}</td><td class="number">{{ line.best.interval }}</td><td class="number">{{ line.attacked|percent }}</td><td class="number">{{ line.run|percent }}</td></tr>

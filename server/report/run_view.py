@@ -16,6 +16,7 @@ from fedtag.server.report.aggregation import AggregationView, view_aggregation
 from fedtag.server.report.changed_settings import changed_settings
 from fedtag.server.report.client_record import client_record
 from fedtag.server.report.client_series import ClientSeries, client_series
+from fedtag.server.report.evidence_pages import EvidencePages, evidence_pages
 from fedtag.server.report.faithfulness import FaithfulnessView, view_faithfulness
 from fedtag.server.report.letters import shared_sections
 from fedtag.server.report.made_of import made_of, own_sections
@@ -27,6 +28,7 @@ from fedtag.server.tracking.model_card import setting
 from fedtag.server.tracking.reliability import read_bins
 from fedtag.server.tracking.rows import ClientRow, RoundRow, Summary, best_round
 from fedtag.server.tracking.run_directory import SUMMARY, RunDirectory
+from fedtag.server.tracking.status import read_status
 
 MOST_CLIENTS = 400
 """In the page's table; all are in clients.jsonl."""
@@ -94,6 +96,8 @@ class RunView:
     aggregation: AggregationView
     sections: tuple[ReportSection, ...]
     missing: tuple[str, ...]
+    evidence: EvidencePages
+    started: str
     reliability: tuple[ReliabilityBin, ...] = ()
     faithfulness: FaithfulnessView | None = None
     privacy: PrivacyView | None = None
@@ -204,6 +208,8 @@ def view_run(path: Path, name: str, runs: int = 1) -> RunView:
         else (),
         faithfulness=view_faithfulness(run),
         privacy=view_privacy(run),
+        evidence=evidence_pages(path),
+        started=status.started if (status := read_status(path)) else "",
     )
     shown_clients = [line.client for line in view.clients]
     return replace(view, client_record=client_record(clients, shown_clients, shown, names, runs))

@@ -28,7 +28,9 @@ WORDS = 180  # of a text of the page by which weight is measured, about as long 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("audit") / "audit-site.html"
-    write_page(telling(), out, sample=4, summary=summary_of_two())
+    summary = summary_of_two()
+    summary["reports"]["as_trained"]["drop"]["removed"]["random"] = -0.2
+    write_page(telling(), out, sample=4, summary=summary)
     return out
 
 
@@ -77,7 +79,7 @@ def test_the_overview_says_what_is_wrong_first(browser: Browser, page_file: Path
         words = main(shown.page, "Overview")
         for sentence in (
             "Errors by class",
-            "Rules 1 1 (100 %) 1 of 1 Theory (1)",
+            "Rules 1 1 (100%) 1 of 1 Theory (1)",
             "Evidence that does not verify: 1 node, for example n3",
             "Wrong, the surest first: 2 nodes, for example n0",
             "Right, the least sure first: 5 nodes, for example n2",
@@ -88,8 +90,50 @@ def test_the_overview_says_what_is_wrong_first(browser: Browser, page_file: Path
         head = " ".join(shown.page.locator("header").inner_text().split())
         assert "8 evidence packs checked, round 12: ✗ 1 with violations" in head
         assert NOT_EFFECT.replace("`", "") in shown.page.locator("footer").inner_text()
-        shown.page.get_by_role("link", name="1 (100 %)").first.click()
+        shown.page.get_by_role("link", name="1 (100%)").first.click()
         assert "1 of 8 nodes n0 Theory" in main(shown.page, "Nodes")
+
+
+def test_numbers_are_written_as_in_the_report(browser: Browser, page_file: Path) -> None:
+    """No space before %, and a minus that is none of the hyphens of names."""
+    with opened(browser, at(page_file, "")) as shown:
+        shown.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        seen = []
+        for where, heading in PARTS.items():
+            shown.page.evaluate("where => { location.hash = where; }", where or "#overview")
+            main(shown.page, heading)
+            seen.append(shown.page.locator("body").inner_text())
+        words = " ".join(seen)
+        assert "87.5%" in words
+        assert "−0.200" in words
+        assert not re.search(r"\d\s%", words)
+        assert not re.search(r"(?:^|[\s(])-\d", words)
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_drawings_are_whole_and_equal_curves_are_told_apart(
+    browser: Browser, page_file: Path, size: tuple[int, int]
+) -> None:
+    with opened(browser, at(page_file, ""), size) as shown:
+        main(shown.page, "Overview")
+        beyond = shown.page.locator("main svg.bins").evaluate(
+            "drawing => [...drawing.querySelectorAll('text')].map(one => one.getBoundingClientRect().right"
+            " - drawing.getBoundingClientRect().right)"
+        )
+        assert len(beyond) > 10
+        assert max(beyond) <= 0
+        looks = (
+            shown.page.locator(".plots figure")
+            .first.locator("polyline")
+            .evaluate_all(
+                "all => all.map(one => { const style = getComputedStyle(one);"
+                " return [parseFloat(style.strokeWidth), style.strokeDasharray]; })"
+            )
+        )
+        widths, dashes = zip(*looks, strict=True)
+        assert list(widths) == sorted(set(widths), reverse=True), "the thinner lies upon the thicker"
+        assert len(set(dashes)) == len(looks) == 3
+        assert shown.page.locator(".plots figure").first.locator("p svg").count() == 3
 
 
 def test_no_name_is_broken_on_a_phone(browser: Browser, tmp_path: Path) -> None:
@@ -120,15 +164,15 @@ def test_an_auditor_reads_what_decided_and_where_it_came_from(browser: Browser, 
     with opened(browser, at(page_file, node("n0"))) as shown:
         words = main(shown.page, "Node n0")
         for sentence in (
-            "Predicted Theory with 87.5 % confidence: ✗ wrong, the label is Rules",
-            "The deciding span, 1, carries 75 % of the weight of the selected text.",
+            "Predicted Theory with 87.5% confidence: ✗ wrong, the label is Rules",
+            "The deciding span, 1, carries 75% of the weight of the selected text.",
             "It comes from a neighbour (hop 1), node n1: The words of a neighbour decide",
-            "42 % of the score came through the quoted evidence (these spans and, as context, the selected",
+            "42% of the score came through the quoted evidence (these spans and, as context, the selected",
             "Most of this prediction came from other inputs",
-            "With the strongest span cut out of the text, the probability of Theory fell by 47.3 points, from 87.5 %",
-            "without all selected spans 25.0 %",
-            "without as many random spans 86.0 %",
-            "with no text in the graph but the selected spans 90.0 %",
+            "With the strongest span cut out of the text, the probability of Theory fell by 47.3 points, from 87.5%",
+            "without all selected spans 25.0%",
+            "without as many random spans 86.0%",
+            "with no text in the graph but the selected spans 90.0%",
             "its share among the selected spans of this node, which sum to 1",
             "A neighbour's weight is its share within its hop: the weights of each hop sum to 1.",
             "1 0.750 from node n1 (neighbour) · characters 13–44 · ✓ SHA-256 verified",

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 import fedtag
+from fedtag.server.comparison.page import render_comparison
 from fedtag.server.report.page import write_report
 from fedtag.server.tracking.run_directory import RunDirectory
 from tests.browser import DESKTOP, PHONE, opened
+from tests.unit.server.comparison.conftest import comparison_of
 from tests.unit.server.report.conftest import write_run
 
 if TYPE_CHECKING:
@@ -217,3 +219,83 @@ def test_names_stay_text_in_a_browser(browser: Browser, made_up: tuple[RunDirect
         assert not shown.errors
         assert shown.page.locator("img").count() == 0
         assert shown.page.locator("script").count() == 5
+
+
+@pytest.fixture(scope="module")
+def wide(folder: Path) -> tuple[Path, Path]:
+    """Pages with as many columns as there can be, of scores that reach 100%: of a comparison, and of a run."""
+    scores = {"FedAvg": [0.70, 0.93, 0.80], "dance+neighbours": [0.9, 0.98, 1.0], "isolated": [0.5, 0.6, 0.7]}
+    page = folder / "wide.html"
+    page.write_text(render_comparison(comparison_of(scores, length=24)), encoding="utf-8")
+    run = write_run(folder / "wide", clients=("client-00", "client-01", "client-02"), ceiling=0.98)
+    write_report([run.path], run.path / "report.html")
+    return page, run.path / "report.html"
+
+
+@pytest.mark.parametrize("size", [DESKTOP, (500, 900), PHONE])
+def test_notes_stand_outside_of_what_scrolls(
+    browser: Browser, wide: tuple[Path, Path], size: tuple[int, int]
+) -> None:
+    for page, note in zip(wide, ("an interval needs at least three seeds", "Ways of scoring"), strict=True):
+        with opened(browser, page, size) as shown:
+            notes = shown.page.locator("p.note").filter(visible=True)
+            assert notes.filter(has_text=note).count() == 1
+            assert shown.page.locator(".scroll caption, .scroll p").count() == 0
+            for one in notes.all():
+                box = one.bounding_box()
+                assert box is not None
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= size[0]
+            assert not shown.overflows()
+
+
+def test_every_column_is_seen_on_a_desktop(browser: Browser, wide: tuple[Path, Path]) -> None:
+    for page in wide:
+        with opened(browser, page) as shown:
+            hidden = shown.page.locator(".scroll").evaluate_all(
+                "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.innerText)"
+            )
+            assert hidden == []
+
+
+def test_names_and_numbers_of_nodes_stand_on_one_line(browser: Browser, wide: tuple[Path, Path]) -> None:
+    for size in (DESKTOP, PHONE):
+        with opened(browser, wide[1], size) as shown:
+            table = shown.page.locator("table:has(tr[data-client])")
+            lines = table.get_by_role("columnheader", name="Train / val / test").bounding_box()
+            assert lines is not None
+            assert lines["width"] > 100, "the heading is on one line"
+            for row in table.locator("tbody tr").all():
+                assert row.evaluate("one => one.getBoundingClientRect().height") < 45
+
+
+def test_no_tick_of_a_share_is_above_100_percent(browser: Browser, folder: Path) -> None:
+    page = folder / "near.html"
+    scores = {"FedAvg": [0.9, 1.0, 1.0], "dance": [0.91, 1.0, 1.0]}
+    page.write_text(render_comparison(comparison_of(scores)), encoding="utf-8")
+    with opened(browser, page) as shown:
+        labels: list[str] = shown.page.evaluate(
+            "drawn.flatMap(one => one.u.axes.flatMap(axis => axis._values))"
+        )
+        shares = [float(label.rstrip("%")) for label in labels if label and label.endswith("%")]
+        assert len(shares) > 20
+        assert max(shares) == 100
+        assert min(shares) >= 0
+
+
+def test_cards_are_as_high_as_what_they_hold_and_leave_no_cell_empty(
+    browser: Browser, wide: tuple[Path, Path]
+) -> None:
+    for page in wide:
+        with opened(browser, page) as shown:
+            for charts in shown.page.locator(".charts").all():
+                within = charts.bounding_box()
+                figures = charts.locator("figure")
+                spare = figures.evaluate_all(
+                    "all => all.map(one => one.getBoundingClientRect().bottom"
+                    " - one.lastElementChild.getBoundingClientRect().bottom)"
+                )
+                assert max(spare, default=0) < 20
+                last = figures.last.bounding_box() if spare else None
+                if within and last and len(spare) % 2:
+                    assert last["width"] == pytest.approx(within["width"], abs=1)

@@ -20,6 +20,7 @@ from fedtag.client.evidence.measured import NOT_EFFECT, NOT_LOWER, OTHER_INPUTS,
 from fedtag.client.evidence.page.content import SAMPLE, Content, block
 from fedtag.client.evidence.page.views import AuditedSite, Views
 from fedtag.client.site.whole_file import write_whole
+from fedtag.common.wording.signs import signed
 from fedtag.common.wording.visible import visible_value
 
 MOST_NODES = 5000
@@ -144,5 +145,6 @@ def _environment() -> Environment:
         finalize=visible_value,
     )
     environment.filters["share"] = shown
+    environment.filters["signed"] = signed
     environment.filters["code"] = _code
     return environment

@@ -13,9 +13,9 @@ function bins(counts) {
     ];
   });
   const told = counts.map(function (two, place) {
-    return place * 10 + " to " + (place + 1) * 10 + " %: " + two[0] + " right, " + two[1] + " wrong";
+    return place * 10 + " to " + (place + 1) * 10 + "%: " + two[0] + " right, " + two[1] + " wrong";
   });
-  return drawn("svg", { class: "bins", viewBox: "0 0 400 166", role: "img", "aria-label": told.join("; ") },
+  return drawn("svg", { class: "bins", viewBox: "0 0 408 166", role: "img", "aria-label": told.join("; ") },
     columns,
     drawn("line", { class: "axis", x1: 26, x2: 392, y1: 120, y2: 120 }),
     drawn("text", { class: "soft", x: 0, y: 14 }, counted(most, "node", "nodes")),

@@ -46,7 +46,7 @@ async function nodes(page, asked) {
     const last = begin + found.entries.length;
     said.textContent = found.count + " of " + page.overview.held + " nodes" +
       (last > begin && found.count > AT_ONCE ? ", " + (begin + 1) + " to " + last + " shown" : "") +
-      (found.searched < 1 ? "; " + Math.floor(100 * found.searched) + " % of the texts are searched" : "");
+      (found.searched < 1 ? "; " + Math.floor(100 * found.searched) + "% of the texts are searched" : "");
     // What is found later stands below what is there.
     list.append(...found.entries.slice(list.childElementCount).map(function (one) { return listed(page, one); }));
     turns.replaceChildren(...(found.count > AT_ONCE ? [

@@ -39,11 +39,11 @@ function weight(value) {
 }
 
 function share(value) {
-  return (100 * value).toFixed(1) + " %";
+  return (100 * value).toFixed(1) + "%";
 }
 
 function whole(value) {
-  return (100 * value).toFixed(0) + " %";
+  return (100 * value).toFixed(0) + "%";
 }
 
 function counted(number, one, many) {

@@ -33,10 +33,10 @@ def test_what_is_written_is_read(tmp_path: Path, measured_summary: dict[str, Any
 @pytest.mark.parametrize(
     ("before", "after", "words", "fell"),
     [
-        (0.9954, 0.9946, "did not change (99.5 %)", False),
-        (0.9866, 0.9874, "did not change (98.7 %)", False),
-        (0.875, 0.4021, "fell by 47.3 points, from 87.5 % to 40.2 %", True),
-        (0.9, 0.901, "rose by 0.1 points, from 90.0 % to 90.1 %", False),
+        (0.9954, 0.9946, "did not change (99.5%)", False),
+        (0.9866, 0.9874, "did not change (98.7%)", False),
+        (0.875, 0.4021, "fell by 47.3 points, from 87.5% to 40.2%", True),
+        (0.9, 0.901, "rose by 0.1 points, from 90.0% to 90.1%", False),
     ],
 )
 def test_a_change_is_told_at_the_precision_that_is_shown(

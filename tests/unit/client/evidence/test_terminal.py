@@ -83,17 +83,16 @@ def test_what_masking_did() -> None:
     measured = NodeFaithfulness(0.9, 0.45, 0.2, 0.88, 0.95)
     lines = " ".join(printed(PACK, measured=measured).split())
     assert "The deciding span: span 1" in lines
-    assert "Without it the probability fell by 45.0 points, from 90.0 % to 45.0 %; without all" in lines
+    assert "Without it the probability fell by 45.0 points, from 90.0% to 45.0%; without all" in lines
     assert (
-        "spans it is 20.0 %, without as many random ones 88.0 %, with no other text in the graph 95.0 %"
-        in lines
+        "spans it is 20.0%, without as many random ones 88.0%, with no other text in the graph 95.0%" in lines
     )
     assert "did not lower" not in lines
     assert "Without it" not in printed(PACK)
     same = dataclasses.replace(measured, without_strongest=0.9003)
     lines = " ".join(printed(PACK, measured=same).split())
     assert "The span with the largest weight: span 1" in lines
-    assert "Without it the probability did not change (90.0 %)" in lines
+    assert "Without it the probability did not change (90.0%)" in lines
     assert "Here, removing it did not lower the probability: other text says the same" in lines
 
 

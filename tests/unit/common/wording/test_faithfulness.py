@@ -35,7 +35,7 @@ def test_goals_are_sentences_with_a_verdict(measured_summary: dict[str, Any]) ->
     assert near.verdict == "met"
     # The random drop is zero, so that the quotient has no value.
     assert comprehensiveness.sentence.endswith(
-        "undefined (95% interval undefined to no bound), a drop of +0.500 over one of +0.000, goal 2.00 times: "
+        "undefined (95% interval undefined to no bound), a drop of +0.500 over one of 0.000, goal 2.00 times: "
         "cannot be told"
     )
     report["goals"][0] |= {"secured": False}
@@ -56,7 +56,7 @@ def test_a_ratio_of_tiny_drops_is_no_triumph(
     report["drop"]["removed"] |= dict(zip(("evidence", "random"), drops, strict=True))
     goal = goal_rows(report)[2]
     assert goal.verdict == verdict
-    assert f"a drop of {drops[0]:+.3f} over one of {drops[1]:+.3f}" in goal.sentence
+    assert f"a drop of {drops[0]:+.3f} over one of {drops[1]:+.3f}".replace("-", "−") in goal.sentence
 
 
 def test_few_nodes_give_no_verdict(measured_summary: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def test_few_nodes_give_no_verdict(measured_summary: dict[str, Any]) -> None:
         ),
         (
             "Dense attention explains the predictions about as well as the evidence (the drop without the evidence "
-            "minus that without dense attention's chunks: +0.0 points, 95% interval +0.0 to +0.0)"
+            "minus that without dense attention's chunks: 0.0 points, 95% interval 0.0 to 0.0)"
         ),
     ]
 
@@ -125,12 +125,12 @@ def test_comparisons_are_sentences(measured_summary: dict[str, Any]) -> None:
             "(95% interval +0.500 to +0.500)"
         ),
         (
-            "Drop without the evidence minus that without random chunks of the selected nodes: +0.000 "
-            "(95% interval +0.000 to +0.000)"
+            "Drop without the evidence minus that without random chunks of the selected nodes: 0.000 "
+            "(95% interval 0.000 to 0.000)"
         ),
         (
-            "Drop without the evidence minus that without the strongest chunks by dense attention: +0.000 "
-            "(95% interval +0.000 to +0.000)"
+            "Drop without the evidence minus that without the strongest chunks by dense attention: 0.000 "
+            "(95% interval 0.000 to 0.000)"
         ),
         (
             "Area under the deletion curve, the smaller the better: the evidence 0.575, random chunks of the "

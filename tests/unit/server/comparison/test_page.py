@@ -38,7 +38,7 @@ class Texts(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.texts.append(data)
+        self.texts.append(data.replace("\N{NO-BREAK SPACE}", " "))
 
 
 @pytest.fixture
@@ -86,6 +86,32 @@ def test_time_stands_beside_the_score(points: Comparison) -> None:
         ("FedAvg", [12.0]),
         ("<b>$x$</b>", [12.0]),
     ]
+
+
+def test_no_band_goes_beyond_what_there_can_be(compared: Compared) -> None:
+    comparison = compared({"FedAvg": [0.75, 1.0], "b": [0.06, 0.3], "c": [0.5, 0.6]})
+    charts = [chart(comparison, "cora") for chart in (score_chart, rounds_chart, time_chart)]
+    for panel in (panel for chart in charts if chart for panel in chart.panels):
+        for axis, names in ((panel.x, ("x", "left", "right")), (panel.y, ("y", "low", "high"))):
+            if axis.kind != "percent":
+                continue
+            ends = [
+                axis.low,
+                axis.high,
+                *(end for one in panel.series for name in names for end in getattr(one, name)),
+            ]
+            assert min(ends) >= 0
+            assert max(ends) <= 1
+    across = comparison.results["FedAvg", "cora", 0].summary
+    assert across is not None
+    slow = replace(comparison.results["FedAvg", "cora", 0], summary=replace(across, seconds=900.0))
+    chart = time_chart(
+        replace(comparison, results={**comparison.results, ("FedAvg", "cora", 0): slow}), "cora"
+    )
+    assert chart is not None
+    assert min(left for one in chart.panels[0].series for left in one.left) == 0, (
+        "no run takes less than no time"
+    )
 
 
 @pytest.mark.parametrize("chart", CHARTS)

@@ -19,7 +19,6 @@ from fedtag.server.comparison.tables import (
     costs_markdown,
     markdown,
     scores_csv,
-    signed,
     summary_csv,
 )
 
@@ -153,13 +152,6 @@ def test_names_are_escaped_and_settings_listed(compared: Compared) -> None:
     assert table(text, "x\\_1").keys() >= {"a\\|b", "c d"}
     assert "to a\\|b, in percentage points" in text
     assert table(text, "Rows")["a\\|b"] == ["`method = a|b`"]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.0, "0.00"), (-0.00001, "0.00"), (0.0123, "+1.23"), (-0.5, "−50.00")]
-)
-def test_signs(value: float, text: str) -> None:
-    assert signed(value) == text
 
 
 def test_csv_holds_every_run_exactly(compared: Compared) -> None:

@@ -99,6 +99,17 @@ def test_everything_lies_within_the_ends_of_the_axes() -> None:
     assert ends(marks, x=Axis(), y=Axis(names=("a", "b", "c")))[2:] == [-0.6, 2.6]
 
 
+def test_shares_end_at_0_and_100_percent() -> None:
+    share = Axis(kind="percent")
+    wide = Series("a", [0.01, 0.99], [0.02, 1.0], 0, low=[0.0, 0.9], high=[0.1, 1.0])
+    assert ends(wide, x=share, y=share)[1:] == [1.0, 0.0, 1.0]
+    narrow = Series("b", [1, 2], [0.97, 1.0], 0)
+    *_, low, high = ends(narrow, y=share)
+    assert 0.9 < low < 0.97
+    assert high == 1.0
+    assert ends(Series("c", [1, 2], [0.97, 1.0], 0))[3] > 1.0, "numbers that are no shares have room"
+
+
 def test_the_legend_has_an_entry_for_each_key_and_none_for_one_alone() -> None:
     one, other = (
         [Series(f"{name}, {part}", [1], [1.0], 0, legend=name) for part in ("up", "down")] for name in "ab"

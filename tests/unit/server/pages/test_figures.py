@@ -52,6 +52,13 @@ def test_bands_bars_and_marks_lie_where_they_were_put() -> None:
     assert axes.get_ylim()[0] > axes.get_ylim()[1], "the first name is on top"
 
 
+def test_marks_of_100_percent_are_whole() -> None:
+    drawn = figure_of([chart(Series("a", [1, 2, 3], [0.91, 0.95, 1.0], 0), percent=True)])
+    (axes,) = drawn.axes
+    assert axes.get_ylim()[1] == 1.0
+    assert not any(line.get_clip_on() for line in axes.lines)
+
+
 def test_several_charts_stand_below_each_other_with_their_titles() -> None:
     charts = [chart(Series("a", [1, 2], [0.1, 0.2], 0), title=title, percent=True) for title in ("A", "B")]
     drawn = figure_of(charts, PAGE)

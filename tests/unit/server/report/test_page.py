@@ -7,9 +7,11 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
@@ -25,6 +27,7 @@ from fedtag.server.report.run_view import view_run
 from fedtag.server.tracking.row_objects import row_to_object
 from fedtag.server.tracking.rows import ClientRow
 from fedtag.server.tracking.run_directory import RunDirectory
+from fedtag.server.tracking.status import RunStatus, write_status
 from tests.unit.server.report.conftest import CLIENTS
 
 Make = Callable[..., RunDirectory]
@@ -133,6 +136,61 @@ def test_several_runs_start_with_a_comparison(make_run: Make, tmp_path: Path) ->
     assert page.text.count("in progress") == 2
 
 
+def test_a_value_that_all_runs_have_is_not_the_highest(make_run: Make, tmp_path: Path) -> None:
+    runs = [make_run(name, rounds=rounds) for name, rounds in (("a", 5), ("b", 5))]
+    text, _ = rendered(runs, tmp_path / "report.html")
+    assert 'class="number best"' not in text
+    runs.append(make_run("c", rounds=5, ceiling=0.6))
+    text, _ = rendered(runs, tmp_path / "report.html")
+    assert text.count('class="number best"') == 2 * 3, "two runs of three have the highest of three scores"
+
+
+def test_a_spread_says_whose_it_is(make_run: Make, tmp_path: Path) -> None:
+    run = make_run()
+    summary = run.read_summary()
+    assert summary is not None
+    run.write_summary(replace(summary, test_spread=0.103, val_spread=0.031))
+    _, page = rendered([run], tmp_path / "report.html")
+    assert (
+        f"test ± 10.3 over clients; at round {summary.best_round}, chosen by validation accuracy" in page.text
+    )
+    assert "validation ± 3.1 over clients" in page.text
+
+
+def test_a_tile_has_a_value(make_run: Make, tmp_path: Path) -> None:
+    text, page = rendered([make_run(local=False)], tmp_path / "report.html")
+    tiles = re.findall(r'<div class="tile"><dt>(.*?)</dt><dd>(.*?)[<]', text)
+    assert len(tiles) == text.count('class="tile"') > 6
+    assert all(value not in ("", "–") for _, value in tiles)
+    assert "Local models: dance does not score them." in page.text
+
+
+def test_the_date_and_the_pages_of_evidence(make_run: Make, tmp_path: Path) -> None:
+    run = make_run()
+    out = tmp_path / "pages" / "report.html"
+    _, page = rendered([run], out)
+    assert "started" not in page.text
+    assert "fedtag audit" not in page.text
+    started = "2026-03-01T09:30:12Z"
+    write_status(run.path, RunStatus("r", "dance", "finished", 30, 30, 5, "host", 1, started, started))
+    evidence = run.path / "sites" / "north" / "evidence"
+    evidence.mkdir(parents=True)
+    (evidence / "round-30.parquet").touch()
+    _, page = rendered([run], out)
+    assert "started 2026-03-01 09:30 UTC" in page.text
+    assert "The sites kept evidence: fedtag audit RUN" in page.text
+    for name in ("audit-north.html", "audit-süd & west.html"):
+        (run.path / name).touch()
+    _, page = rendered([run], out)
+    links = [attributes["href"] for tag, attributes in page.elements if tag == "a"]
+    assert [(out.parent / unquote(link or "")).resolve() for link in links] == [
+        (run.path / name).resolve() for name in ("audit-north.html", "audit-süd & west.html")
+    ]
+    assert all("/" in (link or "") and not (link or "").startswith(("/", "file")) for link in links)
+    assert "audit-süd & west" in page.text
+    assert "fedtag audit RUN" not in page.text
+
+
 def test_page_loads_nothing_and_runs_what_it_carries_alone(make_run: Make, tmp_path: Path) -> None:
     text, page = rendered([make_run("a"), make_run("b")], tmp_path / "report.html")
     assert "@import" not in text
@@ -204,7 +262,7 @@ def test_charts_hold_what_the_run_recorded(make_run: Make, tmp_path: Path) -> No
     assert failed.to_numpy().any()
 
 
-def test_ten_lines_say_what_happened(make_run: Make, tmp_path: Path) -> None:
+def test_a_few_lines_say_what_happened(make_run: Make, tmp_path: Path) -> None:
     run = make_run(failing="lost", privacy={"epsilon": 2.0, "delta": 1e-5, "rounds": 30})
     view = view_run(run.path, "run")
     references = [Reference("isolated", 0.5, 30), Reference("unscored", None, 30)]
@@ -214,7 +272,13 @@ def test_ten_lines_say_what_happened(make_run: Make, tmp_path: Path) -> None:
     assert len(lines) == 10
     assert "30 rounds with 5 clients on cora, seed 7" in lines["Who"]
     rows = [row for row in run.read_clients() if row.round == summary.best_round]
-    assert f"{sum(row.train_nodes or 0 for row in rows):,} training nodes" in lines["On how much"]
+    train, val, test = (
+        sum(getattr(row, f"{part}_nodes") or 0 for row in rows) for part in ("train", "val", "test")
+    )
+    assert lines["On how much"].startswith(f"{train:,} training nodes of ")
+    assert lines["On how much"].endswith(
+        f"; {val} validation nodes to choose the round, {test} test nodes to test it."
+    )
     assert f"Round {summary.best_round} was chosen by accuracy on validation nodes" in lines["Round"]
     assert percent(summary.test_accuracy) in lines["Score"]
     assert percent(first.val_accuracy) in lines["Course"]
@@ -232,7 +296,7 @@ def test_ten_lines_say_what_happened(make_run: Make, tmp_path: Path) -> None:
     assert page.text.index(lines["What it took"]) < page.text.index("Last round's test")
 
 
-def test_ten_lines_of_a_quiet_and_of_a_fresh_run(make_run: Make, tmp_path: Path) -> None:
+def test_lines_of_a_quiet_and_of_a_fresh_run(make_run: Make, tmp_path: Path) -> None:
     lines = {line.about: line.said for line in account(view_run(make_run().path, "run"))}
     assert lines["What was lost"] == "Nothing: every client that was asked answered."
     assert lines["Who was left out"] == "Nobody."
@@ -326,7 +390,8 @@ def test_unusual_runs(make_run: Make, tmp_path: Path, options: dict[str, object]
     assert not re.search(r"\bnan\b|\bNone\b|\binf\b", page.text)
     assert ("in progress" in page.text) == (options.get("finish") is False)
     if options.get("tested") is False:
-        assert "Test accuracy –" in page.text
+        assert "No test node was scored." in page.text
+        assert not re.search("<dt>Test|local models", text)
     assert "NaN" not in text
 
 
@@ -335,7 +400,6 @@ def test_a_run_that_has_just_started(tmp_path: Path) -> None:
     run.write_config({"method": "fedavg"})
     _, page = rendered([run], tmp_path / "report.html")
     assert "No round has been recorded yet." in page.text
-    assert "no round yet" in page.text
     assert "No disclosure is recorded." in page.text
 
 
@@ -415,7 +479,8 @@ def test_no_two_phases_share_a_colour() -> None:
 def test_dashes_and_zeros_are_explained(make_run: Make, tmp_path: Path) -> None:
     run = make_run(local=False, encoder_tokens=0)
     _, page = rendered([run], tmp_path / "report.html")
-    assert "Local models' test – dance does not score them" in page.text
+    assert "Local models: dance does not score them." in page.text
+    assert "Local models' test" not in page.text
     assert "Local model, test" not in page.text
     assert "Encoder tokens 0 all texts were cached" in page.text
     assert "Evidence, test Graph, test" in page.text

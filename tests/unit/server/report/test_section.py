@@ -41,7 +41,7 @@ def test_a_section_shows_all_that_it_holds(make_run: Callable[..., RunDirectory]
     page = render_report([view_run(run.path, "run")])
     assert "<h3>Own</h3>" in page
     assert "<p>4 rows</p>" in page
-    assert "<caption>All of them.</caption>" in page
+    assert '<p class="note">All of them.</p>' in page
     assert '<th scope="col">Kind</th><th scope="col" class="number">Nodes</th>' in page
     assert '<th scope="row"><bdi>&lt;b&gt;a&lt;/b&gt;</bdi></th><td><bdi>first</bdi></td>' in page
     assert '<td class="number">1,000</td>' in page
