@@ -160,7 +160,7 @@ def test_each_fault_of_the_evidence_is_a_violation(site: Path, sentence: str) ->
     write_evidence(site, 1, change=FAULTS[sentence])
     result = fedtag("audit", site)
     assert result.exit_code == 1
-    assert "1 violations" in result.stdout
+    assert "1 violation\n" in result.stdout
     assert sentence in result.stderr
 
 
