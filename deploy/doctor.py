@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtag.common.errors import FedtagError
+from fedtag.common.wording.counts import plural
 from fedtag.deploy.terminal.console import results
 
 LEAST_PYTHON = (3, 11)
@@ -79,8 +80,8 @@ def _torch() -> Iterator[Finding]:
     yield Finding("device", True, devices or "cpu (no GPU that PyTorch can use)")
     capable = torch.cpu.get_capabilities()
     found = [name for name in FEATURES if capable.get(name)]
-    cores, threads = os.cpu_count(), torch.get_num_threads()
-    counts = f"{cores} core{'' if cores == 1 else 's'}, {threads} thread{'' if threads == 1 else 's'}"
+    cores, threads = os.cpu_count() or 1, torch.get_num_threads()
+    counts = f"{plural(cores, 'core')}, {plural(threads, 'thread')}"
     yield Finding("processor", True, f"{counts}, {', '.join(found) or 'no vector extensions'}")
 
 

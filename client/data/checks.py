@@ -139,7 +139,7 @@ def report_unknown(
         table.file,
         f"{name} is not the id of a node",
         table.numbers(unknown),
-        "add the node to the nodes file or remove the edge",
+        "add the node or remove the edge",
         references.filter(pa.array(unknown)).to_pylist(),
     )
 

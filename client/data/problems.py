@@ -27,6 +27,7 @@ class Problem:
         remedy: what to do about it.
         rows: record numbers where it occurs, the first record after a header being 1; empty where it is in no row.
         values: the first offending values, as they are shown; empty where they say nothing.
+        unit: what `rows` are numbers of: row, or line of a text file.
     """
 
     where: str
@@ -34,6 +35,7 @@ class Problem:
     remedy: str
     rows: tuple[int, ...] = ()
     values: tuple[str, ...] = ()
+    unit: str = "row"
 
     def __str__(self) -> str:
         end = "" if self.remedy.endswith("?") else "."
@@ -43,7 +45,7 @@ class Problem:
         if self.values:
             listed = [f"{row} ({value})" for row, value in zip(listed, self.values, strict=False)]
         more = len(self.rows) - len(listed)
-        rows = f"row{'s' if len(self.rows) > 1 else ''} {', '.join(listed)}" + (
+        rows = f"{self.unit}{'s' if len(self.rows) > 1 else ''} {', '.join(listed)}" + (
             f" and {more} more" if more else ""
         )
         return f"{self.where}: {self.what} in {rows}; {self.remedy}{end}"
@@ -66,6 +68,7 @@ class Problems:
         rows: Iterable[int],
         remedy: str,
         values: Sequence[object] | None = None,
+        unit: str = "row",
     ) -> None:
         """Adds one entry for all rows that share a fault; does nothing where there are none.
 
@@ -73,6 +76,7 @@ class Problems:
             where, what, remedy: as of `Problem`.
             rows: record numbers, the first record after a header being 1.
             values: the offending value of each row.
+            unit: as of `Problem`.
         """
         numbers = tuple(int(row) for row in rows)
         if not numbers:
@@ -84,7 +88,7 @@ class Problems:
                 both = (*one.values, *named)[:ROWS_SHOWN]
                 self.found[place] = replace(one, rows=one.rows + numbers, values=both)
                 return
-        self.found.append(Problem(where, what, remedy, numbers, named))
+        self.found.append(Problem(where, what, remedy, numbers, named, unit))
 
     @property
     def sentences(self) -> list[str]:

@@ -45,6 +45,12 @@ def load_source(spec: str, cache: str | Path | None = None, require_training: bo
         return read_feature_graph(path)
     if spec.lower() in PUBLIC:
         return _public_set(spec.lower(), Path(cache) if cache else cache_folder())
+    if path.is_file():
+        raise DataError(
+            f"data is {spec!r}, a file, and a graph is a data folder or a feature graph .npz: make a folder of a table "
+            f"(csv, tsv, JSON lines, Parquet, xlsx, SQLite, GraphML, …) by `fedtag import {spec} --out FOLDER`; in "
+            "Python Graph.from_pandas, from_networkx and from_pyg take what is in memory"
+        )
     raise DataError(
         f"data is {spec!r}, which is neither a folder nor a file here; give a data folder, a feature graph .npz, "
         f"{BRIEF}, {PYDOCS}, or a public set: {did_you_mean(spec, (BRIEF, PYDOCS, *PUBLIC))}"

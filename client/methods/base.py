@@ -18,7 +18,7 @@ from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.side import Sites
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
 from fedtag.client.train import passes
-from fedtag.client.train.batches import Batching, in_batches
+from fedtag.client.train.batches import Batching, as_function, in_batches
 from fedtag.client.train.capacity import batching_of
 from fedtag.client.train.examples import Examples
 from fedtag.client.train.optimisation import Training, local_epochs, optimise, optimiser, scheduled_rate
@@ -210,7 +210,11 @@ class ClientMethod(Generic[S]):
             drawn = context.generator(number, data.site.name, "batches")
             how = self.batching(data, context), data.device, drawn
             loss, steps = in_batches(
-                lambda one: self.loss(model, one, generator), model, examples, epochs, *how
+                lambda one: as_function(self.loss(model, one, generator), self),
+                model,
+                examples,
+                epochs,
+                *how,
             )
             return optimise(model, loss, stepper, steps, config.prox_mu, until)
 

@@ -15,6 +15,8 @@ CLIENT_EXCEPTION = 2
 PATH = re.compile(r"(?<![\w/.:])~?/[^\s:;,'\"()]+")
 """An absolute path; no part of an address, nor of a name like update/w."""
 HIDDEN = "a path at this site"
+ELSEWHERE = "; the site's own log says more"
+"""Where the text of an error is that might quote data."""
 
 
 def reason(error: Exception) -> str:
@@ -26,7 +28,7 @@ def reason(error: Exception) -> str:
         return f"{type(error).__name__}: {visible(PATH.sub(HIDDEN, str(error)))}"[:MAX_REASON]
     system = error if isinstance(error, OSError) else error.__cause__
     known = f": {os.strerror(system.errno)}" if isinstance(system, OSError) and system.errno else ""
-    return f"{type(error).__name__}{known}; the site's own log says more"
+    return f"{type(error).__name__}{known}{ELSEWHERE}"
 
 
 def signed(text: str, node: Mapping[str, object]) -> str:

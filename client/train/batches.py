@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from fedtag.client.train.examples import Examples
 from fedtag.client.train.neighbourhoods import Neighbourhoods, Subgraph
+from fedtag.common.errors import ConfigError
 from fedtag.common.models.classifier import hops_of
 
 T = TypeVar("T")
@@ -113,6 +114,24 @@ def in_batches(
     batches = Batches(examples, batching, hops_of(model), device, generator)
     parts = batches.epochs(epochs)
     return lambda: loss(next(parts))(), epochs * batches.steps
+
+
+def as_function(loss: object, method: object) -> Callable[[], Tensor]:
+    """The loss that a method gave, which is to be a function.
+
+    Args:
+        loss: that is computed anew at each step.
+        method: that gave it.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not callable(loss):
+        raise ConfigError(
+            f"method {type(method).__name__}: loss returned a {type(loss).__name__}, where a function without "
+            "arguments is wanted that computes the loss anew at each step: return `lambda: …` around it"
+        )
+    return loss
 
 
 def part_of(examples: Examples, part: Subgraph, device: torch.device) -> Examples:

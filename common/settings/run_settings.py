@@ -41,7 +41,10 @@ class RunSettings(Section):
     clients: Count = Field(5, description="simulated clients, or clients to wait for")
     ratio: Annotated[float, Field(gt=0, le=1)] = Field(0.08, description="condensed nodes / nodes")
     seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(0, description="of every random draw")
-    out: str = Field("", description="run directory; empty: a new one under runs/ or FEDTAG_HOME")
+    out: str = Field(
+        "",
+        description="run directory; empty: a new one under runs/, on a server of `flwr run` under FEDTAG_HOME/runs/",
+    )
     resume: bool = Field(False, description="go on from the checkpoint in the run directory")
     device: str = Field("auto", description="auto, cpu, cuda, cuda:0, ...; a site's own setting wins")
     parent: ParentConfig = ParentConfig()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from difflib import SequenceMatcher
 
@@ -10,11 +11,26 @@ CLOSE, AS_CLOSE, MOST = 0.6, 0.1, 3
 
 
 def nearest(name: str, known: Collection[str]) -> list[str]:
-    """The known name that is most like another, and those about as like, the likest first; capitals do not count."""
-    likeness = {one: SequenceMatcher(None, one.lower(), name.lower()).ratio() for one in known}
+    """The known name that is most like another, and those about as like, the likest first; capitals do not count.
+
+    A name whose last part is the initials of a known one's, as lr of learning-rate, is as like as can be.
+    """
+    likeness = {
+        one: 1.0
+        if name.lower() == _initials(one)
+        else SequenceMatcher(None, one.lower(), name.lower()).ratio()
+        for one in known
+    }
     least = max(CLOSE, max(likeness.values(), default=0.0) - AS_CLOSE)
     near = [one for one, value in likeness.items() if value >= least]
     return sorted(near, key=lambda one: -likeness[one])[:MOST]
+
+
+def _initials(name: str) -> str:
+    """A dotted name with the initials of its last part's words in their place; empty where that is one word."""
+    table, dot, last = name.lower().rpartition(".")
+    words = [word for word in re.split("[-_ ]", last) if word]
+    return f"{table}{dot}{''.join(word[0] for word in words)}" if len(words) > 1 else ""
 
 
 def did_you_mean(name: str, known: Collection[str], otherwise: str = "") -> str:

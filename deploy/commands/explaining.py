@@ -100,7 +100,9 @@ def audit(
 
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Run directories.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="The HTML file.")] = Path("report.html"),
+    out: Annotated[
+        Path | None, typer.Option(help="The HTML file. [default: report.html in the first run directory]")
+    ] = None,
     figures: Annotated[
         bool, typer.Option("--figures", help="Also write each run's charts as PNG and SVG, for print.")
     ] = False,

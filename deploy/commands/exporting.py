@@ -38,6 +38,7 @@ def export(
 
     Example: `fedtag export runs/first --client client-00 --out condensed`
     """
+    from fedtag.common.wording.counts import plural
     from fedtag.deploy.terminal.console import results, say
     from fedtag.deploy.terminal.display import display
     from fedtag.runs.export import export as write
@@ -46,6 +47,6 @@ def export(
         graph = write(path, client, out, round_number, texts is Texts.SUMMARIES, data, progress)
     say(
         results(),
-        f"condensed graph  {out}: {graph.num_nodes} nodes, {len(graph.edges)} edges, "
+        f"condensed graph  {out}: {plural(graph.num_nodes, 'node')}, {plural(len(graph.edges), 'edge')}, "
         f"{int((graph.labels >= 0).sum())} labelled",
     )

@@ -78,6 +78,7 @@ def sweep(
     from fedtag.client.policy.rules import read_policy
     from fedtag.client.site.retention import KEEP, Retention
     from fedtag.client.site.retention import sweep as sweep_site
+    from fedtag.common.wording.counts import plural
     from fedtag.deploy.federation.site import own_site_at
     from fedtag.deploy.terminal.console import results, say
 
@@ -87,5 +88,5 @@ def sweep(
     found = sweep_site(own_site_at(data, workspace, cache, name), Retention(**{**kept.model_dump(), **given}))
     say(
         results(),
-        f"{len(found.states)} runs' states and {len(found.evidence)} files of evidence were removed",
+        f"removed: states of {plural(len(found.states), 'run')}, {plural(len(found.evidence), 'file')} of evidence",
     )

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from fedtag.common.errors import RunError
+from fedtag.common.wording.counts import plural
 from fedtag.runs.progress import Progress
 from fedtag.server.tracking.durable_files import read_lines
 from fedtag.server.tracking.row_objects import object_to_row
@@ -120,7 +121,7 @@ def stage_of(status: RunStatus, names: Mapping[str, str]) -> str:
     """
     if status.state == "waiting for clients":
         online = sum(client.state != "offline" for client in status.clients)
-        return f"waiting for {status.wanted} clients, {online} online"
+        return f"waiting for {plural(status.wanted, 'client')}, {online} online"
     if status.phase is None:
         return ""
     asked = [client for client in status.clients if client.state in INVOLVED]

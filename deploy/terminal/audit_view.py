@@ -9,6 +9,7 @@ from fedtag.audits.examination import Examination
 from fedtag.audits.serving import AuditServer
 from fedtag.client.evidence.packs import EvidencePack
 from fedtag.client.evidence.terminal import evidence_view
+from fedtag.common.wording.counts import plural
 from fedtag.deploy.terminal.console import notices, results, say
 from fedtag.deploy.terminal.faithfulness_table import show_measures
 
@@ -37,9 +38,9 @@ def show_examination(found: Examination, measuring: bool) -> None:
     for site in found.sites:
         checked, violations = site.verification.checked, site.verification.violations
         literal = "every span is literal" if any(site.graph.texts) else WORDLESS
-        verdict = f"{len(violations)} violations" if violations else literal
+        verdict = plural(len(violations), "violation") if violations else literal
         style = "red" if violations else "green"
-        say(console, f"{site.name}, round {site.round}: {checked} packs verified, {verdict}", style)
+        say(console, f"{site.name}, round {site.round}: {plural(checked, 'pack')} verified, {verdict}", style)
         for sentence in violations[:MOST_VIOLATIONS]:
             say(notices(), sentence, "red")
     if found.lacking is not None:

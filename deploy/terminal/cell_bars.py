@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
+from fedtag.common.wording.counts import plural
 from fedtag.common.wording.scoring import METRICS
 from fedtag.comparison.matrix import Cell, Matrix
 from fedtag.comparison.progress import ROUNDS, Note, Step
@@ -30,7 +31,7 @@ def cell_bars(matrix: Matrix, left: Sequence[Cell]) -> Iterator[CellBars]:
         "seed": matrix.study.seeds,
         "run": matrix.cells,
     }
-    size = ", ".join(f"{len(of)} {name}{'' if len(of) == 1 else 's'}" for name, of in counts.items())
+    size = ", ".join(plural(len(of), name) for name, of in counts.items())
     say(console, f"{size}; {len(matrix.cells) - len(left)} finished before; results go to {matrix.home}")
     bars = progress_bars(console)
     with resumable("the same command goes on from here"), bars if left else nullcontext():

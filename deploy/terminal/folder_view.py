@@ -9,6 +9,7 @@ from rich.text import Text
 
 from fedtag.client.data.splitting import drawn_note
 from fedtag.client.site.site import site_name
+from fedtag.common.wording.counts import plural
 from fedtag.deploy.terminal.console import results, say
 from fedtag.graph.validation import SPLITS, ValidData
 
@@ -48,7 +49,9 @@ def description(found: ValidData) -> list[str]:
         lines.append(f"features  {graph.features.shape[1]:,} a node, used in place of encoded text")
     if len(graph.cross_edges):
         peers = len(set(graph.cross_edges.peer))
-        lines.append(f"crossing  {len(graph.cross_edges):,} edges into {peers} other institutions")
+        lines.append(
+            f"crossing  {plural(len(graph.cross_edges), 'edge')} into {plural(peers, 'other institution')}"
+        )
     counted = {
         "self-loops left out": repairs.self_loops,
         "duplicate edges left out": repairs.duplicate_edges,

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from fedtag.client.forgetting.forgetting import Forgetting
+from fedtag.common.wording.counts import plural
 from fedtag.deploy.terminal.console import notices, results, say
 
 
 def show_forgetting(found: Forgetting) -> None:
     """What was removed, and for each node its receipt and the runs that it was in."""
-    say(
-        results(),
-        f"removed: {found.rows} rows, {found.edges} edges, {found.packs} packs of evidence, {found.vectors} vectors, "
-        f"{found.summaries} summaries, {found.states} files of runs' states",
+    removed = (
+        plural(found.rows, "row"),
+        plural(found.edges, "edge"),
+        f"{plural(found.packs, 'pack')} of evidence",
+        plural(found.vectors, "vector"),
+        plural(found.summaries, "summary"),
+        f"{plural(found.states, 'file')} of runs' states",
     )
+    say(results(), f"removed: {', '.join(removed)}")
     for node in found.nodes:
         say(results(), f"{node.node}: {'forgotten before, ' if node.earlier else ''}receipt {node.receipt}")
         for part in node.runs:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from fedtag.common.wording.counts import plural
 from fedtag.deploy.terminal.console import notices, results, say
 from fedtag.deploy.terminal.endings import in_options
 from fedtag.deploy.terminal.help import SPOKEN
@@ -24,12 +25,9 @@ def show_import(made: Imported) -> None:
     for kind in KINDS:
         for sentence in made.account.of(kind):
             say(console, f"{kind:<{INDENT}}{in_options(sentence, options)}")
-    classes = f", {len(graph.classes)} classes" if graph.classes else ""
-    say(
-        console,
-        f"{made.folder}: {graph.num_nodes:,} nodes, {len(graph.edges):,} edges{classes}; `fedtag validate` shows more",
-        "green",
-    )
+    classes = f", {plural(len(graph.classes), 'class')}" if graph.classes else ""
+    held = f"{plural(graph.num_nodes, 'node')}, {plural(len(graph.edges), 'edge')}{classes}"
+    say(console, f"{made.folder}: {held}; `fedtag validate` shows more", "green")
 
 
 def asked(role: str, candidates: Sequence[Candidate]) -> str | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fedtag.audits.card import CardAudit
 from fedtag.common.audit_log.verification import Verified
+from fedtag.common.wording.counts import plural
 from fedtag.deploy.terminal.console import notices, results, say
 
 
@@ -15,25 +16,34 @@ def show_log(path: Path, found: Verified) -> None:
         say(notices(), sentence, "red")
     for sentence in found.notes:
         say(notices(), sentence)
-    verdict = f"{len(found.faults)} faults" if found.faults else "whole"
+    verdict = plural(len(found.faults), "fault") if found.faults else "whole"
     say(
         results(),
-        f"{path}: {found.lines} lines, {found.seals} seals, {verdict}",
+        f"{path}: {plural(found.lines, 'line')}, {plural(found.seals, 'seal')}, {verdict}",
         "red" if found.faults else "green",
     )
     if found.owner:
         say(results(), f"sealed by {found.owner}, key {found.key}")
     if found.unsealed:
-        say(results(), f"{found.unsealed} lines after the last seal: nothing tells of a change there yet")
+        say(
+            results(),
+            f"{plural(found.unsealed, 'line')} after the last seal: nothing tells of a change there yet",
+        )
 
 
 def show_card(path: Path, found: CardAudit) -> None:
     """What the comparison of a run with audit logs found."""
     for sentence in found.faults:
         say(notices(), sentence, "red")
-    sites = f", and {len(found.sites)} sites' logs" if found.sites else ""
+    sites = f", and {plural(len(found.sites), 'log')} of sites" if found.sites else ""
     verdict = (
-        f"{len(found.faults)} faults" if found.faults else "card, disclosures and model are those of the log"
+        plural(len(found.faults), "fault")
+        if found.faults
+        else "card, disclosures and model are those of the log"
     )
     style = "red" if found.faults else "green"
-    say(results(), f"{path}: {found.exchanges} exchanges, {found.replies} replies{sites}: {verdict}", style)
+    say(
+        results(),
+        f"{path}: {plural(found.exchanges, 'exchange')}, {plural(found.replies, 'reply')}{sites}: {verdict}",
+        style,
+    )

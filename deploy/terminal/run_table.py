@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +18,10 @@ from fedtag.server.comparison.results import score
 from fedtag.server.pages.wording import duration, size
 from fedtag.server.state.progress import percentage, with_spread
 from fedtag.server.tracking.run_directory import SITES, RunDirectory
+
+DECIMALS, MOST_DECIMALS = 4, 17
+"""Of numbers that differ: how many are shown where they tell them apart, and how many a float has at the most."""
+FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 
 def show_run(out: Path) -> None:
@@ -56,7 +62,7 @@ def show_entries(entries: Sequence[RunEntry]) -> bool:
 
 
 def show_differences(first: Path, second: Path, found: Sequence[Difference]) -> None:
-    """Settings and results that differ, with the values of both runs."""
+    """Settings and results that differ, with the values of both runs, as short as they still differ."""
     console = results()
     if not found:
         say(console, "settings and results are the same")
@@ -65,9 +71,26 @@ def show_differences(first: Path, second: Path, found: Sequence[Difference]) -> 
     for name in ("", "name", str(first), str(second)):
         table.add_column(Text(visible_line(name)), overflow="fold")
     for one in found:
-        values = ("–" if value is None else f"{value}" for value in one.values)
-        table.add_row(*map(Text, map(visible_line, (one.kind, one.name, *values))))
+        table.add_row(*map(Text, map(visible_line, (one.kind, one.name, *shortened(*one.values)))))
     console.print(table)
+
+
+def shortened(first: Any, second: Any) -> tuple[str, str]:
+    """Two values that differ, rounded and cut as far as they are still told apart; a dash where there is none."""
+    shown = ("", "")
+    for digits in range(DECIMALS, MOST_DECIMALS):
+        shown = _short(first, digits), _short(second, digits)
+        if shown[0] != shown[1]:
+            break
+    return shown
+
+
+def _short(value: Any, digits: int) -> str:
+    if isinstance(value, float):
+        return f"{round(value, digits)}"
+    if isinstance(value, str) and FINGERPRINT.fullmatch(value):
+        return value[: 2 * digits]
+    return "–" if value is None else f"{value}"
 
 
 def run_table(runs: Sequence[Path]) -> Table:

@@ -13,7 +13,7 @@ from fedtag.runs.process import lives
 from fedtag.server.pages.wording import duration
 from fedtag.server.state.monitor import BEAT_SECONDS
 from fedtag.server.tracking.run_directory import PLACES, RunDirectory, is_run
-from fedtag.server.tracking.status import STATUS, RunStatus, moment, read_status
+from fedtag.server.tracking.status import STATUS, RunStatus, moment, read_status, safe
 
 SILENT_SECONDS = 6 * BEAT_SECONDS
 """A status this old, of a process that cannot be looked up, may have lost its writer."""
@@ -104,7 +104,7 @@ def look(folder: Path) -> Sighting:
         return Sighting(folder, status, True, None)
     trouble = (
         f"the run did not stop in order: its process {status.pid} is gone, and was last heard of "
-        f"{duration(max(0, round(age)))} ago. Complete rounds are safe: go on with {remedy_for(directory)}"
+        f"{duration(max(0, round(age)))} ago. {safe(status.round)}: go on with {remedy_for(directory)}"
     )
     return Sighting(folder, status, False, trouble)
 

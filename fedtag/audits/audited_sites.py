@@ -10,6 +10,7 @@ from fedtag.client.run.opened_site import OpenedSite
 from fedtag.common.config import RunConfig, flatten
 from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.runs.prediction import check_fit
+from fedtag.server.tracking.recorded import check_there
 from fedtag.server.tracking.run_directory import RunDirectory, is_run
 
 
@@ -49,9 +50,12 @@ def config_of(path: Path) -> RunConfig:
 
     Raises:
         RunError: it has none, or they are of another release.
+        ConfigError: what it is made of is not there.
     """
+    flat = flatten(RunDirectory.open(path).read_config())
+    check_there(path, flat)
     try:
-        return RunConfig.from_flat(flatten(RunDirectory.open(path).read_config()))
+        return RunConfig.from_flat(flat)
     except ConfigError as error:
         raise RunError(
             f"{path} has settings that cannot be used ({error}); use the fedtag that made it"

@@ -25,6 +25,7 @@ from fedtag.common.errors import ConfigError, RunError
 from fedtag.common.homes import cache_folder
 from fedtag.runs.settings import read_settings
 from fedtag.runs.simulation import model_folders
+from fedtag.server.tracking.recorded import recorded_config
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
 
 EVIDENCE = "evidence"
@@ -72,7 +73,7 @@ def audit_run(path: Path, client: str | None, round_number: int | None) -> list[
         RunError: there is no evidence, no such client or no such round.
     """
     directory = RunDirectory.open(path)
-    config = RunConfig.from_flat(flatten(directory.read_config()))
+    config = recorded_config(path, flatten(directory.read_config()))
     budgets = budgets_of(config)
     sites = sites_with_evidence(path)
     if not sites:
@@ -173,10 +174,12 @@ def node_evidence(audited: Sequence[Audited], node: str) -> tuple[Audited, Evide
             return site, pack
     first = audited[0]
     examples = ", ".join(str(pack.node) for pack in first.packs[:3])
-    raise RunError(
-        f"node {node} has no evidence at {first.name} in round {first.round}: "
-        f"name one that has, for example {examples or 'in another round'}"
-    )
+    named = f"name one that has, for example {examples}" if examples else "there is none of any node"
+    rounds = ", ".join(f"{site.name} in round {site.round}" for site in audited)
+    there = [site.name for site in audited if node in map(str, site.graph.node_ids)]
+    if there:
+        raise RunError(f"node {node} of {', '.join(there)} has no evidence at {rounds}: {named}")
+    raise RunError(f"node {node} is in none of the graphs with evidence, {rounds}: {named}")
 
 
 def audited_site(site: Audited) -> AuditedSite:

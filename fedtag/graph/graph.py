@@ -18,6 +18,7 @@ from fedtag.client.data.sources import inspected_arrays, load_source, source_of
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.writing import write_folder
 from fedtag.common.errors import DataError
+from fedtag.common.wording.counts import plural
 from fedtag.graph.frames import EdgeColumns, NodeColumns, drawn_notes, edge_frame, node_frame, read_frames
 from fedtag.graph.networks import Frames, network_frames, tensor_frames
 
@@ -251,9 +252,10 @@ class Graph:
 
     def __repr__(self) -> str:
         if self._reading is None:
-            return f"<fedtag.Graph with {len(self._found)} problems: see problems()>"
+            return f"<fedtag.Graph with {plural(len(self._found), 'problem')}: see problems()>"
         graph = self.text_graph
-        said = f"{graph.num_nodes} nodes, {len(graph.edges)} edges, {len(graph.classes)} classes"
+        counts = {"node": graph.num_nodes, "edge": len(graph.edges), "class": len(graph.classes)}
+        said = ", ".join(plural(count, word) for word, count in counts.items())
         repairs = self._reading.repairs
         left_out = repairs.self_loops + repairs.duplicate_edges
         repaired = [f"{left_out} self-loops and repeated edges left out"] if left_out else []

@@ -10,6 +10,7 @@ from fedtag.client.data.text_graph import TextGraph
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import QuorumError, RunError
 from fedtag.common.logs import LOGGER
+from fedtag.common.wording.counts import plural
 from fedtag.runs.places import places_told
 from fedtag.runs.progress import LOGGED, Progress
 from fedtag.runs.simulation import (
@@ -113,8 +114,7 @@ def extend(
 
 
 def _carried_out(run: PreparedRun, engine: Engine, progress: Progress) -> Path:
-    out, sites = run.directory.path, len(run.sites)
-    clients = f"{sites} client{'' if sites == 1 else 's'}"
+    out, clients = run.directory.path, plural(len(run.sites), "client")
     LOGGER.info("%s over %s, results go to %s", run.config.method, clients, out)
     try:
         with places_told(out):

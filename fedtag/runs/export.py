@@ -19,11 +19,12 @@ from fedtag.client.evidence.store import available_rounds, read_packs, round_fil
 from fedtag.client.text.language_model import LanguageModel
 from fedtag.client.text.summaries import SummaryCache, summarise
 from fedtag.client.text.summary_vectors import SUMMARY_CACHE
-from fedtag.common.config import RunConfig, flatten
+from fedtag.common.config import flatten
 from fedtag.common.errors import ConfigError, RunError
 from fedtag.common.homes import cache_folder
 from fedtag.common.settings.sections import SummariesConfig
 from fedtag.runs.progress import LOGGED, Progress
+from fedtag.server.tracking.recorded import recorded_config
 from fedtag.server.tracking.run_directory import SITES, RunDirectory, is_run
 
 
@@ -56,7 +57,7 @@ def export(
     workspace, settings, cache = path, SummariesConfig(), path / "cache"
     if is_run(path):
         workspace, cache = _site(path, client), cache_folder()
-        settings = RunConfig.from_flat(flatten(RunDirectory.open(path).read_config())).summaries
+        settings = recorded_config(path, flatten(RunDirectory.open(path).read_config())).summaries
     elif client is not None:
         raise ConfigError(f"client= chooses within a run directory, and {path} is none; leave it out")
     core = workspace / EVIDENCE / CORE_FOLDER

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from fedtag.common.config import flatten
 from fedtag.common.config.places import SEPARATOR, SOURCE
 from fedtag.common.errors import ConfigError, DataError
-from fedtag.common.methods.spec import METHODS
 from fedtag.common.settings.defaults import METHOD
 from fedtag.common.settings.registry import Spec
 from fedtag.graph.graph import Graph
@@ -21,6 +21,7 @@ from fedtag.runs.places import named_folder
 from fedtag.runs.predictions import Folder, prediction_frame
 from fedtag.runs.run import Run
 from fedtag.runs.settings import further_settings, resolve
+from fedtag.server.tracking.recorded import check_there
 
 
 def simulate(
@@ -114,15 +115,13 @@ def open_run(path: Folder, *specs: Spec) -> Run:
 
     Raises:
         RunError: it is no run, or one of its files is damaged; the error names it.
-        ConfigError: its method is not there; the error names it.
+        ConfigError: something that it is made of is not there; the error names it.
     """
     for spec in specs:
         register(spec)
     run = Run(path)
     run.check()
-    name = run.settings.get("method")
-    if isinstance(name, str):
-        METHODS.get(name)
+    check_there(run.path, flatten(run.settings))
     return run
 
 

@@ -21,6 +21,8 @@ from fedtag.server.tracking.run_directory import CONTRACT, RunDirectory, is_run
 from fedtag.server.tracking.status import RunStatus, moment, read_status
 
 LOST, DAMAGED = "lost", "damaged"
+NO_RESULT = ("run", "flower_run", "peak_rss_mb")
+"""What a summary says of the run itself or the machine, in which any two runs differ."""
 
 
 @dataclass(frozen=True)
@@ -153,10 +155,10 @@ def differences(first: RunDirectory, second: RunDirectory) -> list[Difference]:
 
 
 def _results(summary: Summary | None) -> dict[str, Any]:
-    """What a summary holds under one name each; of each class the scores."""
+    """What a summary holds of results under one name each; of each class the scores."""
     if summary is None:
         return {}
-    found = vars(summary)
+    found = {name: value for name, value in vars(summary).items() if name not in NO_RESULT}
     classes = {
         str(one["class"]): {name: value for name, value in one.items() if name != "class"}
         for one in found["test_classes"] or ()

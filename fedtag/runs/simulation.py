@@ -14,6 +14,7 @@ import torch
 
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.run.opened_site import site_data
+from fedtag.client.run.refusal import ELSEWHERE
 from fedtag.client.run.simulated import simulate_sites
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
@@ -33,6 +34,7 @@ from fedtag.server.run.rounds import Rounds, planned
 from fedtag.server.tracking.durable_files import read_object
 from fedtag.server.tracking.meters import exposed_meters
 from fedtag.server.tracking.parent import keep_parent
+from fedtag.server.tracking.recorded import recorded_config
 from fedtag.server.tracking.release import Release, read_release
 from fedtag.server.tracking.run_directory import PLACES, SITES, RunDirectory
 from fedtag.server.tracking.staging import staged
@@ -164,13 +166,15 @@ def reopen(path: Path) -> PreparedRun:
 
     Raises:
         RunError: it is no run, or was stopped before its settings were written.
+        ConfigError: what it is made of is not there.
     """
     out = path.absolute()
     directory = RunDirectory(out, resume=True)
     settings = flatten(directory.read_config())
     if not settings:
         raise RunError(f"{path} has no config.toml to go on with; start the run anew with another out=")
-    return _prepared(RunConfig.from_flat(settings | directory.read_places()), directory, resume=True)
+    config = recorded_config(out, settings | directory.read_places())
+    return _prepared(config, directory, resume=True)
 
 
 def run_in_process(run: PreparedRun, progress: Progress) -> None:
@@ -180,7 +184,7 @@ def run_in_process(run: PreparedRun, progress: Progress) -> None:
         QuorumError: too few clients answered, with what sites said; the run can go on later.
     """
     clients = [SiteRun(site, run.config, progress.work(site.name)) for site in run.sites]
-    with exposed_meters(progress.rounds.note) as meters, _errors_kept(run.directory.path, progress):
+    with exposed_meters(progress.rounds.note) as meters, errors_kept(run.directory.path, progress):
         Rounds(InProcessGrid(clients), run.config, run.directory, progress.rounds, meters).run()
 
 
@@ -243,7 +247,7 @@ class _SitesLog(logging.FileHandler):
 
 
 @contextmanager
-def _errors_kept(path: Path, progress: Progress) -> Iterator[None]:
+def errors_kept(path: Path, progress: Progress) -> Iterator[None]:
     """Keep what goes wrong at sites, which have no logs of their own, in one of the run.
 
     Raises:
@@ -257,8 +261,10 @@ def _errors_kept(path: Path, progress: Progress) -> Iterator[None]:
     except QuorumError as error:
         if not log.said:
             raise
+        # The log that sites refer to is told in the same breath.
+        told = str(error).replace(ELSEWHERE, "")
         said = "; ".join(list(log.said)[-SENTENCES:])
-        raise QuorumError(f"{error}. Sites said: {said}. All of it, with tracebacks, is in {file}") from error
+        raise QuorumError(f"{told}. Sites said: {said}. All of it, with tracebacks, is in {file}") from error
     finally:
         LOGGER.removeHandler(log)
         log.close()

@@ -33,7 +33,7 @@ from fedtag.runs import course
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.progress import LogProgress, Progress
 from fedtag.runs.run import Run
-from fedtag.runs.simulation import PreparedRun
+from fedtag.runs.simulation import PreparedRun, errors_kept
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.state.progress import SilentProgress
 from fedtag.server.strategies.aggregation import Aggregation
@@ -137,7 +137,8 @@ class Watch:
         self.rounds.aggregation = Aggregation(run.config, self.noise.bytes)
         self.sites = run.sites
         try:
-            self.rounds.run()
+            with errors_kept(run.directory.path, progress):
+                self.rounds.run()
         finally:
             self.replies += grid.read()
 

@@ -18,6 +18,7 @@ from fedtag.common.wire.envelope import opened, release_of, sealed
 from fedtag.common.wire.limits import MAX_REASON
 from fedtag.common.wire.records import Instruction, Reply
 from fedtag.common.wire.signs import Collect, Sign, serialised_sign, sign_of
+from fedtag.common.wording.counts import plural
 from fedtag.server.exchange.awaited import Awaited
 from fedtag.server.exchange.participation import SCORING_PHASES
 from fedtag.server.exchange.screening import check_origin
@@ -55,7 +56,7 @@ class Exchange:
         nodes = sorted(set(self.grid.get_node_ids()).difference(without))
         if len(nodes) < count:
             waiting = fields(Event.WAITING, clients=len(nodes), wanted=count)
-            progress.note(f"waiting for {count} clients, {len(nodes)} are online", waiting)
+            progress.note(f"waiting for {plural(count, 'client')}, {len(nodes)} online", waiting)
         while len(nodes) < count and time.monotonic() - start < self.config.start_timeout:
             monitor.seen(nodes)
             time.sleep(min(1.0, 10 * self.config.poll))
@@ -63,7 +64,7 @@ class Exchange:
         monitor.seen(nodes)
         if not nodes or len(nodes) < self.config.quorum * count:
             raise QuorumError(
-                f"{len(nodes)} of {count} clients came online within {self.config.start_timeout:g} s: "
+                f"{len(nodes)} of {plural(count, 'client')} came online within {self.config.start_timeout:g} s: "
                 "start the SuperNodes, or lower `clients` or `exchange.quorum`"
             )
         return nodes

@@ -15,6 +15,7 @@ from fedtag.common.secure.names import INGREDIENTS, INTRODUCE
 from fedtag.common.secure.phases import PROTOCOL
 from fedtag.common.settings.registry import FEDTAG
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
+from fedtag.common.wording.counts import plural
 from fedtag.server.exchange.absence import Absence
 from fedtag.server.exchange.exchange import Exchange
 from fedtag.server.exchange.inbox import Inbox
@@ -35,6 +36,7 @@ from fedtag.server.state.troubles import left_out
 from fedtag.server.tracking.parent import read_parent
 from fedtag.server.tracking.run_directory import RunDirectory
 from fedtag.server.tracking.run_log import RunLog
+from fedtag.server.tracking.status import safe
 
 # The rest of a deadline is for loading, scoring and the way back; what round 1 has more is for encoding.
 TRAINING_SHARE = 0.8
@@ -202,12 +204,13 @@ class Phases:
                 if node in online and self.names.get(node) not in usable
             }
         reasons = "; ".join(f"{client}: {reason}" for client, reason in sorted(failures.items()))
-        missed = f"{len(usable)} clients answered, {wanted} are needed ({reasons})"
+        needed = f"{wanted} {'is' if wanted == 1 else 'are'} needed"
+        missed = f"{plural(len(usable), 'client')} answered, {needed} ({reasons})"
         if once:
             raise QuorumError(missed)
         raise QuorumError(
             f"round {current.number} stopped: {missed}. "
-            f"Complete rounds are safe: resume {self.directory.path}"
+            f"{safe(self.run_state.round)}: resume {self.directory.path}"
         )
 
     @property

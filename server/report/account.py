@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.spec import METHODS
+from fedtag.common.wording.counts import plural
 from fedtag.common.wording.scoring import METRICS, column
 from fedtag.server.pages.wording import count, duration, percent, size, spans
 
@@ -181,11 +182,6 @@ def _took(run: RunView) -> str:
         return ""
     sent = f"{size(run.bytes_up)} from the clients and {size(run.bytes_down)} to them"
     return f"{sent}; {duration(run.seconds)}, {duration(run.seconds_per_round)} a round (median)."
-
-
-def plural(number: int, word: str) -> str:
-    """A number with its word."""
-    return f"{count(number)} {word}{'' if number == 1 else 's'}"
 
 
 def named(names: Sequence[str]) -> str:

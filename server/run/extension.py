@@ -16,6 +16,7 @@ from fedtag.server.state.checkpoint import CHECKPOINT, CheckpointFolder
 from fedtag.server.state.run_state import RunState
 from fedtag.server.tracking.artefact import STATES
 from fedtag.server.tracking.parent import keep_parent
+from fedtag.server.tracking.recorded import recorded_config
 from fedtag.server.tracking.run_directory import CLIENTS, METRICS, RunDirectory, require_free
 from fedtag.server.tracking.staging import staged
 from fedtag.server.tracking.status import read_status
@@ -26,10 +27,11 @@ def settings_of(parent: RunDirectory) -> RunConfig:
 
     Raises:
         RunError: it has not finished.
+        ConfigError: what it is made of is not there.
     """
     if not parent.finished:
         raise RunError(f"{parent.path} has not finished: go on with it first, and extend it then")
-    return RunConfig.from_flat(flatten(parent.read_config()) | parent.read_places())
+    return recorded_config(parent.path, flatten(parent.read_config()) | parent.read_places())
 
 
 def last_state(parent: RunDirectory, config: RunConfig) -> RunState:

@@ -31,6 +31,7 @@ from fedtag.server.strategies.use import layout_of, partial_tensors, used_by_eno
 from fedtag.server.sums.key_blocks import KeyBlocks
 from fedtag.server.sums.opening import UPLOAD, Opening
 from fedtag.server.sums.outcome import Gathered, Outcome, contributed, due_statistics
+from fedtag.server.tracking.status import safe
 
 COUNT_USERS = Phase(
     USE,
@@ -86,7 +87,7 @@ class MaskedSums:
                 if attempt == attempts:
                     raise QuorumError(
                         f"round {current.number} stopped, since its sum could not be opened: {error}. "
-                        f"Complete rounds are safe: resume {self.phases.directory.path}"
+                        f"{safe(self.run_state.round)}: resume {self.phases.directory.path}"
                     ) from error
                 self.phases.progress.note(
                     f"round {current.number} is repeated with a new block: {error}",

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fedtag.common.errors import QuorumError
 from fedtag.common.logs import Event, fields
+from fedtag.common.wording.counts import plural
 from fedtag.server.exchange.phases import Phases
 from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.round import Round
@@ -16,6 +17,7 @@ from fedtag.server.state.run_state import RunState
 from fedtag.server.strategies.aggregation import Aggregation, Updates
 from fedtag.server.strategies.mean import weighted_mean
 from fedtag.server.sums.outcome import Outcome, contributed, due_statistics
+from fedtag.server.tracking.status import safe
 
 
 class PlainSums:
@@ -83,7 +85,7 @@ class PlainSums:
         needed = self.phases.fewest
         if 0 < updates < needed:
             raise QuorumError(
-                f"round {current.number} stopped: {updates} clients sent an update, "
+                f"round {current.number} stopped: {plural(updates, 'client')} sent an update, "
                 f"aggregation.rule = {self.aggregation.config.aggregation.rule} needs {needed}. "
-                f"Complete rounds are safe: resume {self.phases.directory.path}"
+                f"{safe(self.phases.run_state.round)}: resume {self.phases.directory.path}"
             )

@@ -18,6 +18,7 @@ from fedtag.common.methods.spec import METHODS
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.models.spec import BACKBONES
 from fedtag.common.parts.spec import PARTS
+from fedtag.server.tracking.recorded import check_there
 from fedtag.server.tracking.run_directory import MODEL, MODEL_CARD, RunDirectory
 
 SHARED = ("method", "seed", "model", "text")
@@ -112,6 +113,7 @@ def read_release(run: RunDirectory) -> Release:
 
     Raises:
         RunError: there is none, or one of the files is damaged, belongs to another model or lacks something.
+        ConfigError: what it is made of is not there.
     """
     if run.finished and not any((run.path / name).exists() for name in (MODEL, MODEL_CARD)):
         if run.read_config().get("method") in releasing():
@@ -132,13 +134,16 @@ def read_release(run: RunDirectory) -> Release:
         known = {name: entries[name] for name in settings_names() if name in entries}
         if missing := set(SHARED) - known.keys():
             raise KeyError(*sorted(missing))
-        config = RunConfig.from_flat(flatten(known))
+        settings = flatten(known)
     except ValidationError as error:
         names = ", ".join(sorted({str(fault["loc"][0]) for fault in error.errors()}))
         raise RunError(f"{place} lacks {names}, or has no usable value there; {REMEDY}") from None
     except KeyError as error:
         names = ", ".join(map(str, error.args))
         raise RunError(f"{place} lacks {names}; {REMEDY}") from None
+    check_there(run.path, settings)
+    try:
+        config = RunConfig.from_flat(settings)
     except ConfigError as error:
         raise RunError(f"{place} has settings that cannot be used ({error}); {REMEDY}") from error
     if fingerprint(parameters) != card.fingerprint:

@@ -110,6 +110,15 @@ def write_status(folder: Path, status: RunStatus) -> None:
     write_atomically(folder / STATUS, encoded(text), durable=False)
 
 
+def safe(rounds: int) -> str:
+    """What a run that stopped has kept.
+
+    Args:
+        rounds: that were complete.
+    """
+    return "Complete rounds are safe" if rounds else "No round is complete yet"
+
+
 def read_status(folder: Path) -> RunStatus | None:
     """The status; None where the run has not written one, as earlier releases do not.
 

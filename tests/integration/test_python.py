@@ -26,6 +26,7 @@ from fedtag.common.graph import normalised_adjacency
 from fedtag.common.methods.spec import METHODS, MethodSpec
 from fedtag.deploy.cli import app
 from fedtag.errors import ConfigError, DataError, RunError
+from fedtag.testing import check_method
 from tests.objects import method_spec
 
 SMALL = {"model.hidden": 8, "train.epochs": 1}
@@ -363,8 +364,18 @@ def test_an_object_takes_the_place_of_its_earlier_self_and_of_no_package(
         fedtag.register(1)
     run = fedtag.simulate(graph, spec(), clients=2, rounds=1, settings=SMALL, out=tmp_path / "own")
     METHODS._added = {}
-    with pytest.raises(ConfigError, match="method = 'sharpened': no method is called so"):
+    missing = rf"method 'sharpened', which is not there: .*fedtag.open_run\('{run.path}', METHOD\)"
+    with pytest.raises(ConfigError, match=missing):
         fedtag.open_run(run.path)
+    with pytest.raises(ConfigError, match=missing):
+        run.resume(rounds=2)
+    for command in (
+        ["predict", str(run.path), graph.source],
+        ["simulate", "--resume", str(run.path), "--rounds", "2"],
+    ):
+        refused = CliRunner().invoke(app, command, env={"COLUMNS": "400"})
+        assert f"fedtag.open_run('{run.path}', METHOD)" in refused.stderr
+        assert "restore" not in refused.stderr
     assert len(fedtag.open_run(run.path, spec()).predict(graph)) == 60
 
 
@@ -387,6 +398,25 @@ def test_what_a_method_did_not_declare_does_not_leave(
     assert "Sites said: client-00: " in told
     assert "the value 'diary' is not: declare it among the records" in told
     assert f"is in {tmp_path / 'talks' / 'sites' / 'errors.log'}" in told
+
+
+class Evaluated(ClientMethod[None]):
+    """Its loss is a value and no function."""
+
+    def loss(self, model: Any, examples: Any, generator: torch.Generator) -> Any:
+        return super().loss(model, examples, generator)()
+
+
+def test_a_loss_that_is_no_function_is_told_by_run_and_check(
+    graph: fedtag.Graph, tmp_path: Path, handed_over: None
+) -> None:
+    told = r"method Evaluated: loss returned a Tensor, where a function without arguments is wanted"
+    with pytest.raises(fedtag.errors.QuorumError, match=told):
+        fedtag.simulate(
+            graph, spec(client=Evaluated()), clients=2, rounds=1, settings=SMALL, out=tmp_path / "no"
+        )
+    with pytest.raises(fedtag.errors.QuorumError, match=told):
+        check_method(spec(client=Evaluated()))
 
 
 STOPPED = """

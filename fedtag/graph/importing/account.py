@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from fedtag.client.data.problems import Problems, shown
+from fedtag.client.data.problems import Problem, Problems, shown
 from fedtag.common.errors import DataError
+from fedtag.graph.importing.source import LINE, Lines, Source
 
-READ, GUESSED, DROPPED, REPAIRED, MADE = "read", "guessed", "dropped", "repaired", "made"
-KINDS = (READ, GUESSED, MADE, REPAIRED, DROPPED)
+READ, GUESSED, DROPPED, REPAIRED, MADE, LEFT = "read", "guessed", "dropped", "repaired", "made", "left"
+KINDS = (READ, GUESSED, MADE, REPAIRED, DROPPED, LEFT)
 """In the order in which they are shown."""
 SHOWN = 3
 MOST_LISTED = 50
@@ -44,15 +46,27 @@ def listed(columns: Sequence[str]) -> str:
     return ", ".join(columns[:MOST_LISTED]) + (f" and {more:,} others" if more > 0 else "")
 
 
-def raise_any(problems: Problems, called: dict[str, str]) -> None:
+def raise_any(problems: Problems, called: dict[str, str], *sources: Source | None) -> None:
     """Raise `DataError` with all that is wrong, in which columns have their owner's names.
 
     Args:
         problems: that were found.
         called: names of columns, by those that the contract gives them.
+        sources: of the tables; rows of those that are text are told by their lines.
     """
+    lines = {one.file: one.lines for one in sources if one is not None and one.lines is not None}
     if problems.found:
-        raise DataError([_in_names(str(problem), called) for problem in problems.found])
+        raise DataError(
+            [_in_names(str(_in_lines(one, lines.get(one.where))), called) for one in problems.found]
+        )
+
+
+def _in_lines(problem: Problem, lines: Lines | None) -> Problem:
+    """The same by lines of the file, as an editor counts them."""
+    if lines is None or problem.unit == LINE:
+        return problem
+    found = tuple(lines(problem.rows))
+    return replace(problem, rows=found, unit=LINE) if len(found) == len(problem.rows) else problem
 
 
 def _in_names(sentence: str, called: dict[str, str]) -> str:

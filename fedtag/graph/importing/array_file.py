@@ -14,6 +14,7 @@ from fedtag.client.data.reading.forms import ARCHIVE, form_of
 from fedtag.client.data.sources import inspected_arrays
 from fedtag.client.data.splitting import drawn_split
 from fedtag.common.errors import DataError
+from fedtag.common.wording.counts import plural
 from fedtag.graph.frames import EdgeColumns, NodeColumns, read_frames
 from fedtag.graph.importing.account import READ, Account, raise_any
 from fedtag.graph.importing.compression import check_members
@@ -86,7 +87,7 @@ def array_reading(
         graph = replace(graph, classes=tuple(recipe.classes))
     features = "" if graph.features is None else f", {graph.features.shape[1]:,} features a node"
     form = "a graph of PyTorch Geometric" if of_torch else "arrays of NumPy"
-    account.tell(READ, f"{path.name}: {form}; {graph.num_nodes:,} nodes{features}")
+    account.tell(READ, f"{path.name}: {form}; {plural(graph.num_nodes, 'node')}{features}")
     return replace(reading, graph=graph)
 
 

@@ -16,6 +16,7 @@ from fedtag.client.data.tables import BLOCK, Table
 from fedtag.client.data.text_graph import SPLIT_NAMES
 from fedtag.client.data.values import whole_numbers, written
 from fedtag.common.errors import DataError
+from fedtag.common.wording.counts import plural
 
 ENOUGH = 0.5
 """Share of values that are ids from which on a column of edges is taken for an end; those that are none are told."""
@@ -189,7 +190,7 @@ def label_candidates(table: Table, free: Sequence[str]) -> list[Candidate]:
             continue
         if _words(table, name) > WORDY or any(LISTED.search(value) for value in values):
             continue
-        reason = f"{len(values)} values over {filled:,} rows"
+        reason = f"{plural(len(values), 'value')} over {plural(filled, 'row')}"
         score = (2.0 if called else 0.0) + 1.0
         found.append(Candidate(name, score, f"its name, {reason}" if called else reason))
     return found

@@ -5,18 +5,18 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
 
 import duckdb
 import numpy as np
 
 from fedtag.client.data.problems import Problems, shown
 from fedtag.client.data.tables import BLOCK, Table
-from fedtag.graph.importing.source import Source, check_names, named, refused
+from fedtag.graph.importing.records import LONGEST_LINE, Dialect, pieces, starts
+from fedtag.graph.importing.source import LINE, Source, check_names, named, refused
 
 OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -40,8 +40,6 @@ OTHERS = ("\t", "||", "|", ";", "~", "^", "\x1f", "\x01", "::", ":", " ")
 """Separators that are tried where none of the usual ones divides."""
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars", " ": "spaces"}
 MOST_COLUMNS = 10_000
-LONGEST_LINE = 2_000_000
-"""Bytes of a record that DuckDB holds."""
 TOO_LONG = "longer than 2 MB, or a quote in it is never closed"
 FAULTS = {
     "TOO MANY COLUMNS": "the number of fields is not {fields}",
@@ -51,24 +49,6 @@ FAULTS = {
     "INVALID ENCODING": "the text is not valid UTF-8",
 }
 REPAIR = "quote fields that contain separators as RFC 4180 says, and write every column"
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """How a delimited text is written.
-
-    Args:
-        separator: between fields.
-        quote, escape: around fields, and before a quote in one.
-        skipped: lines before the header.
-        header: whether the first line names the columns.
-    """
-
-    separator: str
-    quote: str
-    escape: str
-    skipped: int
-    header: bool
 
 
 def delimited_source(path: Path, file: str, found: Sequence[str], separator: str = "") -> Source:
@@ -107,12 +87,18 @@ def delimited_source(path: Path, file: str, found: Sequence[str], separator: str
                     numbers = np.arange(first, first + batch.num_rows)
                     yield Table(file, arrays, numbers, typed=False)
                     first += batch.num_rows
-                _tell_rejects(connection, file, len(columns), dialect, problems)
+                _tell_rejects(connection, path, file, len(columns), dialect, problems)
             except duckdb.Error as error:
                 reason = shown(str(error).splitlines()[0])
                 raise refused(file, f"is not readable as delimited text ({reason})", REPAIR) from error
 
-    return Source(file, "", columns, ", ".join(notes), blocks)
+    def lines(rows: Sequence[int]) -> list[int]:
+        whole = (line for line, fields in starts(path, dialect) if max(fields, 1) == len(columns))
+        wanted = set(rows)
+        found = {row: line for row, line in enumerate(whole, start=1) if row in wanted}
+        return [found[row] for row in rows if row in found]
+
+    return Source(file, "", columns, ", ".join(notes), blocks, lines=lines)
 
 
 def dialect_of(path: Path, file: str, separator: str = "") -> Dialect:
@@ -197,21 +183,31 @@ def _query(path: Path, dialect: Dialect, columns: int, chosen: str) -> str:
 
 
 def _tell_rejects(
-    connection: duckdb.DuckDBPyConnection, file: str, fields: int, dialect: Dialect, problems: Problems
+    connection: duckdb.DuckDBPyConnection,
+    path: Path,
+    file: str,
+    fields: int,
+    dialect: Dialect,
+    problems: Problems,
 ) -> None:
-    """Reports rows that are none, by their numbers."""
+    """Reports rows that are none, by their lines."""
     query = "SELECT DISTINCT error_type::VARCHAR, line FROM reject_errors ORDER BY line"
+    if not (rejected := connection.sql(query).fetchall()):
+        return
+    # DuckDB counts records, empty ones too, as lines.
+    begun = [line for line, _ in starts(path, dialect)]
     before = dialect.skipped + dialect.header
-    for kind, line in connection.sql(query).fetchall():
+    for kind, record in rejected:
         what = FAULTS.get(kind, f"the row is not readable ({kind.lower()})").format(fields=fields)
-        problems.add_rows(file, what, [line - before], REPAIR)
+        place = record - before - 1
+        problems.add_rows(file, what, [begun[place] if place < len(begun) else record], REPAIR, unit=LINE)
 
 
 def _before_header(path: Path) -> tuple[int, str]:
     """How many lines stand before the header: comments, and the line with which a spreadsheet states its separator."""
     skipped, stated = 0, ""
     with path.open(encoding="utf-8-sig") as lines:
-        for line in _pieces(lines):
+        for line in pieces(lines):
             if match := SEPARATOR_LINE.fullmatch(line):
                 stated = match[1].replace("\\t", "\t")
             elif not line.startswith("#"):
@@ -223,17 +219,12 @@ def _before_header(path: Path) -> tuple[int, str]:
 def _lines(path: Path, skipped: int) -> list[str]:
     """The first lines; of one that is too long, its beginning."""
     with path.open(encoding="utf-8-sig") as lines:
-        return list(islice(_pieces(lines), skipped, skipped + LOOKED_AT))
-
-
-def _pieces(lines: TextIO) -> Iterator[str]:
-    """Lines; one that is too long comes in pieces, each of which is too long."""
-    return iter(partial(lines.readline, LONGEST_LINE + 1), "")
+        return list(islice(pieces(lines), skipped, skipped + LOOKED_AT))
 
 
 def _first_record(path: Path, dialect: Dialect) -> list[str]:
     with path.open(encoding="utf-8-sig", newline="") as lines:
-        rest = islice(_pieces(lines), dialect.skipped, None)
+        rest = islice(pieces(lines), dialect.skipped, None)
         filled = (line for line in rest if line.strip())
         if len(dialect.separator) > 1:
             return [

@@ -20,7 +20,8 @@ from fedtag.client.data.text_graph import TextGraph
 from fedtag.client.data.values import normal
 from fedtag.client.data.writing import META, leftovers, replaced_folder, write_graph
 from fedtag.common.errors import DataError
-from fedtag.graph.importing.account import DROPPED, MADE, READ, Account, listed, raise_any
+from fedtag.common.wording.counts import plural
+from fedtag.graph.importing.account import DROPPED, LEFT, MADE, READ, Account, listed, raise_any
 from fedtag.graph.importing.array_file import array_reading, holds_arrays
 from fedtag.graph.importing.columns import Candidate, Choose
 from fedtag.graph.importing.edges import Vectors, edge_table, near_edges, together
@@ -155,7 +156,7 @@ def _chosen(role: str, tables: Sequence[Source], place: Place, choose: Choose) -
         return tables[0]
     if role in by_name:
         return by_name[role]
-    candidates = [Candidate(name, 1.0, f"{len(one.columns)} columns") for name, one in by_name.items()]
+    candidates = [Candidate(name, 1.0, plural(len(one.columns), "column")) for name, one in by_name.items()]
     if (chosen := choose(role, candidates)) is None:
         raise DataError(
             f"{place.path.name} holds the tables {names}; name that of the {role}, as in "
@@ -186,8 +187,8 @@ def _read(
     table = node_table(nodes, recipe, account)
     ids = checks.identifiers(table, "node_id", problems)
     checks.report_repeated(table, "node_id", ids, problems)
-    raise_any(problems, called)
-    account.tell(READ, f"{nodes.file}: {len(table):,} nodes")
+    raise_any(problems, called, nodes, edges)
+    account.tell(READ, f"{nodes.file}: {plural(len(table), 'node')}")
     table, classes = with_labels(table, recipe, _agreed(recipe), account)
     table = with_split(table, account)
     recipe, links = _linked(recipe, nodes, edges, table, ids, choose, vectors, account)
@@ -201,7 +202,7 @@ def _read(
     meta = Metadata(recipe.name or out.resolve().name, classes, directed)
     parts = Parts(meta, kept, links, split_seed=recipe.seed, split_given=given)
     reading = assembled(parts, problems, require_training=False, to_predict=not labelled)
-    raise_any(problems, called)
+    raise_any(problems, called, nodes, edges)
     assert reading is not None
     tell_drawn(reading, recipe, given, account)
     if not labelled:
@@ -273,14 +274,14 @@ class _Counted(Iterator[pa.Array]):
 def _imported(out: Path, reading: Reading, empty: int, account: Account) -> Imported:
     repairs = reading.repairs
     counted = (
-        (DROPPED, repairs.self_loops, "edges from a node to itself"),
-        (DROPPED, repairs.duplicate_edges, "repeated edges"),
-        (READ, empty, "nodes have no text"),
-        (READ, repairs.isolated_nodes, "nodes have no edge"),
+        (DROPPED, repairs.self_loops, "edge", "from a node to itself"),
+        (DROPPED, repairs.duplicate_edges, "repeated edge", ""),
+        (READ, empty, "node", "without a text"),
+        (LEFT, repairs.isolated_nodes, "node", "without an edge"),
     )
-    for kind, count, what in counted:
+    for kind, count, word, what in counted:
         if count:
-            account.tell(kind, f"{count:,} {what}")
+            account.tell(kind, f"{plural(count, word)} {what}".rstrip())
     for path in leftovers(out):
         account.tell(
             READ, f"not {path}, which an import that was stopped left: remove it, unless one is at work"

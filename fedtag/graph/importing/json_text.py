@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,9 @@ def _lines(path: Path, file: str, found: Sequence[str]) -> Source:
             yield from json_blocks(file, lines, problems)
 
     keys = dict.fromkeys(key for table in tables(Problems()) for key in table.columns)
-    return _source(file, "", ", ".join(("JSON lines", *found)), tuple(keys), tables)
+    source = _source(file, "", ", ".join(("JSON lines", *found)), tuple(keys), tables)
+    # A record has the number of its line.
+    return replace(source, lines=list)
 
 
 def _objects(

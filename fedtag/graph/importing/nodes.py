@@ -14,6 +14,7 @@ from fedtag.client.data import checks
 from fedtag.client.data.problems import Problems, shown
 from fedtag.client.data.tables import Table, concatenated
 from fedtag.client.data.values import normal, whole_numbers, written
+from fedtag.common.wording.counts import plural
 from fedtag.common.wording.suggestion import nearest
 from fedtag.graph.importing.account import DROPPED, MADE, REPAIRED, Account, raise_any
 from fedtag.graph.importing.columns import SPLIT_WORDS
@@ -44,7 +45,7 @@ def node_table(source: Source, recipe: Recipe, account: Account) -> Table:
         if texts:
             digests += map(_digest, joined_texts(block, texts, Problems()).to_pylist())
     table = concatenated(source.file, parts)
-    raise_any(problems, columns)
+    raise_any(problems, columns, source)
     if not recipe.id:
         account.tell(
             MADE, f"ids: no column has one, so the first {DIGITS} digits of the SHA-256 of each text"
@@ -61,7 +62,7 @@ def with_links(table: Table, source: Source, column: str) -> Table:
     """
     problems = Problems()
     read = source.table([column], problems).renamed({LINKS: column})
-    raise_any(problems, {LINKS: column})
+    raise_any(problems, {LINKS: column}, source)
     odd = {**table.odd, **read.odd}
     return replace(table, columns={**table.columns, **read.columns}, odd=odd)
 
@@ -105,7 +106,7 @@ def text_blocks(source: Source, columns: Sequence[str]) -> Iterator[pa.Array]:
         texts = joined_texts(block, columns, problems)
         if not problems.found:
             yield texts
-    problems.raise_any()
+    raise_any(problems, {}, source)
 
 
 def with_labels(
@@ -156,7 +157,7 @@ def with_split(table: Table, account: Account) -> Table:
         labelled = table.columns["label"].is_valid().to_pylist()
         lost = sum(value is not None and not known for value, known in zip(values, labelled, strict=True))
         if lost:
-            account.tell(DROPPED, f"the split of {lost:,} nodes without a label")
+            account.tell(DROPPED, f"the split of {plural(lost, 'node')} without a label")
         values = [value if known else None for value, known in zip(values, labelled, strict=True)]
     return replace(table, columns={**table.columns, "split": pa.array(values, pa.large_string())})
 
@@ -173,7 +174,7 @@ def _known_only(table: Table, classes: Sequence[str], account: Account) -> Table
     for name, count in Counter(column.filter(strange).to_pylist()).most_common():
         near = nearest(str(name), classes)
         hint = f"; the nearest is {near[0]}: map='{name}={near[0]}'" if near else ""
-        account.tell(DROPPED, f"label {name} of {count:,} nodes, which is no class{hint}")
+        account.tell(DROPPED, f"label {name} of {plural(count, 'node')}, which is no class{hint}")
     kept = pc.if_else(strange, pa.scalar(None, pa.large_string()), column)
     return replace(table, columns={**table.columns, "label": kept})
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from fedtag.client.data.problems import Problems
 from fedtag.client.data.tables import Table
 from fedtag.common.errors import DataError
+from fedtag.common.wording.counts import plural
 from fedtag.common.wording.suggestion import did_you_mean
 from fedtag.graph.importing.account import GUESSED, READ, Account, listed
 from fedtag.graph.importing.columns import (
@@ -142,7 +143,8 @@ def with_lists(recipe: Recipe, nodes: Source, ids: pa.Array, account: Account) -
 def _tell_unseen(source: Source, account: Account) -> None:
     if unseen := len(source.columns) - len(source.first_columns):
         account.tell(
-            READ, f"{source.file}: {unseen:,} columns behind the first {WIDEST:,} only where they are named"
+            READ,
+            f"{source.file}: {plural(unseen, 'column')} behind the first {WIDEST:,} only where they are named",
         )
 
 

@@ -16,6 +16,9 @@ from fedtag.client.data.values import column_of
 from fedtag.common.errors import DataError
 
 Blocks = Callable[[Sequence[str], Problems], Iterator[Table]]
+Lines = Callable[[Sequence[int]], Sequence[int]]
+LINE = "line"
+"""What a row is called where its number is that of a line."""
 WIDEST = 1000
 """Columns among which those that nobody named are looked for."""
 
@@ -31,6 +34,7 @@ class Source:
         form: what was found out about the file, for its owner.
         blocks: yields the named columns of every few rows.
         directed: whether its edges have one direction; None where the form does not say.
+        lines: of the file, on which rows of these numbers begin; None where it is no text.
     """
 
     file: str
@@ -39,6 +43,7 @@ class Source:
     form: str
     blocks: Blocks
     directed: bool | None = None
+    lines: Lines | None = None
 
     def read(self, names: Sequence[str], problems: Problems) -> Iterator[Table]:
         """Some of the columns, block by block, ready for the rules of the contract."""

@@ -148,6 +148,13 @@ def test_pydocs_by_name():
     assert load_source("pydocs-brief").graph.name.startswith("pydocs-brief (SciPy ")
 
 
+@pytest.mark.parametrize("name", ["papers.csv", "papers.sqlite", "papers.graphml", "papers"])
+def test_a_table_is_called_a_file_and_the_import_named(tmp_path, name):
+    (tmp_path / name).write_text("title,field\nharbours,ports\n")
+    with pytest.raises(DataError, match=rf"a file, and a graph is .*`fedtag import \S*{name} --out FOLDER`"):
+        load_source(str(tmp_path / name))
+
+
 def test_unknown_source():
     with pytest.raises(DataError, match="neither a folder nor a file here; give a data folder"):
         load_source("no_such_thing")

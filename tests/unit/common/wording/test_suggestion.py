@@ -23,6 +23,13 @@ def test_the_nearest_are_among_those_that_difflib_finds_and_begin_with_its_first
     assert first == get_close_matches(name, [*first, *every], n=1, cutoff=CLOSE)
 
 
+def test_initials_of_the_words_are_near():
+    known = ["train.epochs", "train.learning-rate", "model.lr", "train.loss"]
+    assert nearest("train.lr", known)[0] == "train.learning-rate"
+    assert nearest("other.lr", known)[:1] != ["train.learning-rate"]
+    assert nearest("BS", ["epochs", "batch_size"]) == ["batch_size"]
+
+
 def test_the_remedy_names_what_is_about_as_near_or_all():
     assert did_you_mean("ABSRACT", ["abstract", "title"]) == "did you mean 'abstract'?"
     assert did_you_mean("title2", ["title1", "title3", "text"]) == "did you mean 'title1' or 'title3'?"

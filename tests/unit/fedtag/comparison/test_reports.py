@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import fedtag
 from fedtag.comparison.reports import references_of
+from fedtag.deploy.cli import app
 
 SMALL = {"model.hidden": 4, "train.epochs": 1}
 
@@ -37,6 +39,19 @@ def test_the_same_data_and_seed_are_beside_it_and_no_others(runs: Path) -> None:
     assert (one.name, one.test, one.rounds) == ("isolated", beside["test_accuracy"], 1)
     assert references_of(runs / "seed") == []
     assert references_of(runs / "data") == []
+
+
+def test_the_command_writes_page_and_figures_where_python_does(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = copy / "own"
+    (own / "report.html").unlink(missing_ok=True)
+    done = CliRunner().invoke(app, ["report", str(own)])
+    assert done.exit_code == 0, done.output
+    assert fedtag.open_run(own).report() == own / "report.html"
+    assert (own / "report.html").is_file()
+    assert not (tmp_path / "report.html").exists()
 
 
 @pytest.mark.parametrize("file", ["summary.json", "config.toml", "places.json"])

@@ -301,3 +301,10 @@ def test_a_partition_is_that_of_a_simulation(
     expected = site_graphs(graph.text_graph, [np.sort(rows) for rows in own], 0.2, 4)
     assert [part.text_graph for part in parts] == list(expected)
     assert any((part.text_graph.split == TRAIN).any() for part in parts)
+
+
+def test_what_is_wrong_is_counted_and_mended_in_memory() -> None:
+    edges = pd.concat([citations(), pd.DataFrame({"citing": ["p1"], "cited": ["p999"]})], ignore_index=True)
+    graph = fedtag.Graph.from_pandas(papers(), edges, **NAMED, src="citing", dst="cited")
+    assert repr(graph) == "<fedtag.Graph with 1 problem: see problems()>"
+    assert graph.problems().loc[0, "remedy"] == "add the node or remove the edge"

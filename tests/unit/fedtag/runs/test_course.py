@@ -100,8 +100,13 @@ def test_who_wrote_a_failing_method_finds_the_traceback(
     failing: RunConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "fedtag")
-    with pytest.raises(QuorumError):
+    with pytest.raises(QuorumError) as stopped:
         start(failing)
+    told = str(stopped.value)
+    assert "No round is complete yet: resume " in told
+    assert "IndexError" in told
+    assert "own log" not in told
+    assert "0 clients answered" in told
     file = Path("runs/failing-site-1/sites/errors.log").absolute()
     assert caplog.messages[-1] == f"what went wrong at sites, with tracebacks, is in {file}"
     assert "IndexError: list index out of range" in file.read_text()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import fedtag
 from fedtag.deploy.cli import app
+from fedtag.deploy.terminal.run_table import shortened
 from fedtag.errors import RunError
 from tests.tiny import Tiny
 
@@ -74,6 +76,7 @@ def test_what_differs_between_two_runs_is_told(shelf: Path) -> None:
     assert settings["seed"] == (0, 3)
     assert "clients" not in settings
     assert tuple(table.loc[("result", "rounds")]) == (2, 1)
+    assert not {"run", "flower_run", "peak_rss_mb"} & {name for _, name in table.index}
     assert fedtag.diff_runs(shelf / "first", shelf / "first").empty
     unfinished = fedtag.diff_runs(shelf / "first", shelf / "stopped")
     assert unfinished.loc[("result", "rounds"), "second"] is None
@@ -92,3 +95,17 @@ def test_the_commands_show_both(shelf: Path) -> None:
     shown = call.invoke(app, command, env={"COLUMNS": "200"})
     assert shown.exit_code == 0, shown.output
     assert "isolated" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ((0.8379613, 0.6), ("0.838", "0.6")),
+        ((0.83796131, 0.83796139), ("0.8379613", "0.8379614")),
+        (("ab" * 32, "cd" * 32), ("abababab", "cdcdcdcd")),
+        ((None, 3), ("–", "3")),
+        ((1e-9, 2e-9), ("1e-09", "2e-09")),
+    ],
+)
+def test_values_are_as_short_as_they_differ(values: tuple[Any, Any], shown: tuple[str, str]) -> None:
+    assert shortened(*values) == shown

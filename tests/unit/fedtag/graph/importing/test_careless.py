@@ -120,8 +120,8 @@ def feathered() -> bytes:
         (b"[]", "there is no row"),
         (json.dumps([{**one, "abstract": "\ud800"} for one in OBJECTS]).encode(), "element 1 .* is not valid UTF-8"),
         (NODES.encode() + b"p12,\"" + b"x y " * 600_000 + b"\",ports\n", "line 14 is longer than 2 MB"),
-        (NODES.encode() + b"p3,again,ports\n,no,ports\n", "paper is empty in row 14;.*\n.*repeats an id in row 13"),
-        (NODES.replace("p1,", "Ha\u0308,").replace("p2,", "H\u00e4,").encode(), "paper looks like an id .* in row 3"),
+        (NODES.encode() + b"p3,again,ports\n,no,ports\n", "paper is empty in line 15;.*\n.*repeats an id in line 14"),
+        (NODES.replace("p1,", "Ha\u0308,").replace("p2,", "H\u00e4,").encode(), "paper looks like an id .* in line 4"),
         (json.dumps([{**one, "abstract": [1]} for one in OBJECTS]).encode(), "abstract is a list in rows 1, 2"),
         (json.dumps([{**OBJECTS[0], "field": {}}, *OBJECTS[1:]]).encode(), "field is an object in row 1;"),
     ],
@@ -176,7 +176,7 @@ def test_columns_of_edges_that_cannot_be_ends(tmp_path: Path) -> None:
 
 def test_weights_that_are_no_numbers_are_refused_and_what_is_not_used_is_said(tmp_path: Path) -> None:
     rows = [("p1", "p2", "nan", "x"), ("p2", "p3", "1", "y"), ("p3", "p4", "2.5", "z")]
-    with pytest.raises(DataError, match=r"e.csv: weight is not a finite number of at least 0 in row 1"):
+    with pytest.raises(DataError, match=r"e.csv: weight is not a finite number of at least 0 in line 2"):
         imported(tmp_path, NODES, written(("a", "b", "weight", "kind"), rows))
     found = imported(tmp_path, NODES, written(("a", "b", "weight", "kind"), rows[1:]))
     assert sorted(read(found).edge_weights.tolist()) == [1, 2.5]

@@ -85,10 +85,10 @@ def test_extensions_are_never_downloaded() -> None:
         (b"", "the file is empty"),
         (gzip.compress(b"paper,abstract\n" * 1000, mtime=0)[:-20], "is cut off or damaged"),
         (b"%PDF-1.4", "is a PDF document"),
-        (b"paper,abstract,field\np1,a,b\np2,a,b,c\np3\n", "number of fields is not 3 in rows 2, 3"),
+        (b"paper,abstract,field\np1,a,b\np2,a,b,c\np3\n", "number of fields is not 3 in lines 3, 4"),
         (b'paper,abstract,field\np1,a,b\np2,"a,b\np3,c,d\n', "a quote is opened and never closed"),
         (b"paper,abstract,paper\np1,a,b\n", "column paper appears more than once"),
-        (b'{"paper": "p1", "abstract": ["a"], "field": "x"}\n', "abstract is a list in row 1"),
+        (b'{"paper": "p1", "abstract": ["a"], "field": "x"}\n', "abstract is a list in line 1"),
     ],
 )
 def test_what_is_no_table_is_called_what_it_is(content: bytes, what: str, tmp_path: Path) -> None:

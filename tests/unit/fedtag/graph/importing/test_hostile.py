@@ -148,7 +148,7 @@ def test_entities_are_refused_in_every_form_of_xml(form: str, tmp_path: Path) ->
     ("content", "what"),
     [
         (b"x" * 5_000_000, "line 1 is longer than 2 MB"),
-        (NODES.replace("p5,", "p5;"), "the number of fields is not 3 in row 6"),
+        (NODES.replace("p5,", "p5;"), "the number of fields is not 3 in line 7"),
         (
             "paper,abstract," + ",".join(f"x{place}" for place in range(100_000)),
             "has more than 10,000 columns",

@@ -96,7 +96,7 @@ def test_ids_are_those_that_the_edges_name(tmp_path: Path) -> None:
     graph = read(found)
     assert graph.node_ids == tuple(range(12))
     assert (pairs(graph), graph.edge_weights.tolist()) == ({frozenset({0, 5})}, [0.5])
-    assert found.account.of("dropped") == ("1 edges to what is no node: 99", "1 edges from a node to itself")
+    assert found.account.of("dropped") == ("1 edge to what is no node: 99", "1 edge from a node to itself")
 
 
 def test_a_missing_column_names_the_nearest(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_classes_of_a_federation_and_labels_that_are_renamed(tmp_path: Path) -> 
     assert graph.labels[:4].tolist() == [0, -1, -1, 0]
     assert (
         found.account.of("dropped")[0]
-        == "label port of 1 nodes, which is no class; the nearest is ports: map='port=ports'"
+        == "label port of 1 node, which is no class; the nearest is ports: map='port=ports'"
     )
 
 
@@ -249,7 +249,7 @@ def test_faults_name_the_columns_as_their_owner_does(tmp_path: Path) -> None:
     columns["doi"][4] = columns["doi"][1]
     columns["doi"][7] = ""
     with pytest.raises(
-        DataError, match=r"papers.csv: doi is empty in row 8;.*\n.*papers.csv: doi repeats an id in row 5"
+        DataError, match=r"papers.csv: doi is empty in line 9;.*\n.*papers.csv: doi repeats an id in line 6"
     ):
         made(tmp_path, columns, id="doi", edges_from="authors")
 
@@ -356,3 +356,40 @@ def test_arrays_of_numpy(tmp_path: Path) -> None:
     assert (graph.classes, graph.edges.tolist()) == (("p", "q"), [[0, 1], [1, 2]])
     with pytest.raises(DataError, match=r"g.npz holds arrays and no columns: leave out label="):
         import_folder(Recipe.of(nodes=str(tmp_path / "g.npz"), label="y"), tmp_path / "out")
+
+
+def test_lists_that_were_taken_whole_are_told_with_the_remedy(tmp_path: Path) -> None:
+    names = [f"Ann {row}, Ann {(row + 1) % 12}" for row in range(12)]
+    found = made(tmp_path, papers() | {"authors": names}, edges_from="authors")
+    (hint, unlinked) = found.account.of("left")
+    assert hint.startswith("most nodes without an edge, as values of authors were taken whole")
+    assert "they link 12 of 12 nodes in place of 0" in hint
+    assert hint.endswith("give list_separator=','")
+    assert unlinked == "12 nodes without an edge"
+    assert not any("without an edge" in one for one in found.account.of("read"))
+    split = made(tmp_path, papers() | {"authors": names}, edges_from="authors", list_separator=",")
+    assert len(read(split).edges) == 12
+    assert split.account.of("left") == ()
+
+
+def test_names_with_a_comma_stay_whole(tmp_path: Path) -> None:
+    names = [f"Curie, M{row % 4}" for row in range(12)]
+    found = made(tmp_path, papers() | {"authors": names}, edges_from="authors")
+    assert len(read(found).edges) == 4 * 3
+    assert found.account.of("left") == ()
+
+
+def test_a_fault_is_told_by_the_line_on_which_its_row_begins(tmp_path: Path) -> None:
+    columns = papers()
+    columns["abstract"][2] = "two\nlines"
+    columns["doi"][5] = ""
+    with pytest.raises(DataError, match=r"doi is empty in line 8;"):
+        made(tmp_path, columns, id="doi", edges_from="authors")
+    lines = (tmp_path / "papers.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[7].startswith(",A study")
+    broken = 'doi,title,field\n1,"a\nb",x\n\n2,c\n3,d,y\n'
+    (tmp_path / "few.csv").write_text(broken, encoding="utf-8")
+    with pytest.raises(DataError, match="the number of fields is not 3 in line 5;"):
+        import_folder(
+            Recipe.of(nodes=str(tmp_path / "few.csv"), text=["title"], edges_from="field"), tmp_path / "few"
+        )
