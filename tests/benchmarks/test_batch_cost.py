@@ -43,7 +43,7 @@ WAYS = {
 }
 """With epochs that are enough for each."""
 TOO_FEW = "batches of 128"
-"""Neighbours for a GCN where some nodes have hundreds, so that what it learns does not hold for whole neighbourhoods."""
+"""Neighbours, for a GCN where some nodes have hundreds: what it learns does not hold for whole neighbourhoods."""
 SEEDS = range(3 if torch.cuda.is_available() else 1)
 BACKBONES = ("gcn", "sage", "gat", "tagcn", "mlp")
 
