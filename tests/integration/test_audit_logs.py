@@ -209,7 +209,7 @@ def test_the_commands_say_what_they_find(finished: Tried) -> None:
     done = CliRunner().invoke(app, ["audit", run, *options])
     assert (done.exit_code, "card, disclosures and model are those of the log" in done.stdout) == (0, True)
     done = CliRunner().invoke(app, ["log", "verify", coordinator])
-    assert (done.exit_code, "1 seals, whole" in done.stdout) == (0, True)
+    assert (done.exit_code, "1 seal, whole" in done.stdout) == (0, True)
     key = verify(Path(coordinator)).key
     assert CliRunner().invoke(app, ["log", "verify", coordinator, "--key", key]).exit_code == 0
     wrong = CliRunner().invoke(app, ["log", "verify", coordinator, "--key", "0" * 64])

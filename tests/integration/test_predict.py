@@ -304,7 +304,9 @@ def test_damaged_and_mixed_models(
     card["method"] = "registry"
     card["digest"] = card_digest(card)
     (broken / "model.json").write_text(json.dumps(card))
-    assert "method = 'registry': no method is called so" in refused(broken, data, out, 1)
+    told = refused(broken, data, out, 2)
+    assert "was made with the method 'registry', which is not there" in told
+    assert "METHOD), and predict or resume from there; else install the package" in told
     assert not out.exists()
 
 
