@@ -30,8 +30,8 @@ def full_disk_explained(site: Site) -> Iterator[None]:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        folders = {folder: free_bytes(folder) for folder in (site.workspace, site.cache)}
-        fullest = min(folders, key=lambda folder: folders[folder])
+        # In whole gigabytes: two looks at one disk differ by what others write meanwhile, and then it is the workspace.
+        fullest = min((site.workspace, site.cache), key=lambda folder: free_bytes(folder) >> 30)
         place = Path(str(error.filename)) if error.filename else fullest
         raise RunError(
             f"site {site.name}: no space is left at {place} ({free_bytes(place) / 2**20:.1f} MiB are free): make "

@@ -12,6 +12,7 @@ from fedtag.common.errors import ConfigError
 from fedtag.common.methods.spec import METHODS
 from fedtag.common.models.spec import BACKBONES
 from fedtag.common.parts.spec import PARTS
+from fedtag.common.settings.registry import NAME
 
 
 def recorded_config(run: Path, flat: Mapping[str, Any]) -> RunConfig:
@@ -34,7 +35,8 @@ def check_there(run: Path, flat: Mapping[str, Any]) -> None:
         value = flat.get(registry.key)
         names = [name.strip() for name in value.split(",")] if isinstance(value, str) else []
         for name in names:
-            if name not in ("", NONE) and name not in registry:
+            # What cannot be a name at all is damage.
+            if NAME.fullmatch(name) and name != NONE and name not in registry:
                 raise ConfigError(
                     f"{run} was made with the {registry.what} '{name}', which is not there: if it was handed over as "
                     f"an object, open the run with that in Python, fedtag.open_run({str(run)!r}, "

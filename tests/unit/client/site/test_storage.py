@@ -33,7 +33,7 @@ def test_a_file_that_the_system_names_is_the_place(site: Site, tmp_path: Path) -
 
 
 def test_the_fuller_disk_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    free = {site.workspace: 10, site.cache: 5}
+    free = {site.workspace: 10 << 30, site.cache: 5 << 20}
     monkeypatch.setattr("fedtag.client.site.storage.free_bytes", free.__getitem__)
     with pytest.raises(RunError, match=f"no space is left at {site.cache} "), full_disk_explained(site):
         raise OSError(errno.ENOSPC, "full")

@@ -54,6 +54,7 @@ def test_what_code_does_tells_versions_apart() -> None:
 CONSTANT = "x"
 
 
+@pytest.mark.usefixtures("handed_over")
 def test_a_run_of_other_code_is_not_taken(write_feature_folder: Callable[..., Path], tmp_path: Path) -> None:
     graph = fedtag.Graph.from_folder(write_feature_folder(tmp_path / "data"))
     given: dict[str, Any] = {"seeds": 1, "clients": 2, "rounds": 1, "out": tmp_path / "compared"}
