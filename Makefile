@@ -55,7 +55,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 	@echo "env: ready; try make demo"
 
-demo: env  ## what links and a federation bring, on this machine, in a minute and a half
+demo: env  ## what links and a federation bring, on this machine, in a minute
 	@$(BIN)/fedtag demo
 
 test: env  ## the tests that continuous integration runs
