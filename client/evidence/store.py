@@ -9,6 +9,7 @@ from typing import get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 
 from fedtag.client.evidence.account import account_of
@@ -163,7 +164,10 @@ def _gap(table: pa.Table) -> str:
     if short or table["node"].null_count:
         return f"{(short or ['node'])[0]} has gaps"
     for name in ("neighbours", "chunks"):
-        entries = table[name].combine_chunks().flatten()
+        column = table[name].combine_chunks()
+        if pc.sum(column[count:].value_lengths()).as_py():
+            return f"a row without a pack has {name}"
+        entries = column.flatten()
         if entries.null_count or any(entries.field(field.name).null_count for field in entries.type):
             return f"an entry of the {name} has gaps"
     return ""

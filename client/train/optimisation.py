@@ -1,4 +1,4 @@
-"""Local optimisation: some epochs of full-batch steps from the received model."""
+"""Local optimisation: some steps from the received model, each on the whole graph or on a batch."""
 
 from __future__ import annotations
 
@@ -98,20 +98,20 @@ def optimise(
     model: nn.Module,
     loss: Callable[[], Tensor],
     stepper: torch.optim.Optimizer,
-    epochs: int,
+    steps: int,
     prox_mu: float = 0.0,
     until: float | None = None,
     before_step: Callable[[], None] | None = None,
 ) -> Training:
-    """Minimise loss() + prox_mu / 2 ‖w − w_start‖² (Li et al., 2020) by `epochs` steps, in place.
+    """Minimise loss() + prox_mu / 2 ‖w − w_start‖² (Li et al., 2020) by so many steps, in place.
 
     For Adam the normaliser is the number of steps: a heuristic, since Adam's steps do not add up gradients.
 
     Args:
         model: changed in place; its values on entry are w_start.
-        loss: the loss of the model as it stands, one full batch.
+        loss: the loss of the model as it stands, of the next batch or of all.
         stepper: fresh optimiser over the model's parameters.
-        epochs: at least 1.
+        steps: at least 1.
         prox_mu: at least 0.
         until: time of the monotonic clock after which no further step begins; the first is always taken.
         before_step: called before each step, to move what the stepper does not.
@@ -123,7 +123,7 @@ def optimise(
     start = [parameter.detach().clone() for parameter in trainable] if prox_mu else []
     value = torch.zeros(())
     rates: list[float] = []
-    for _ in range(epochs):
+    for _ in range(steps):
         if rates and until is not None and time.monotonic() >= until:
             break
         if before_step is not None:

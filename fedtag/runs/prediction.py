@@ -26,9 +26,9 @@ from fedtag.client.text.encoder import Encoder
 from fedtag.client.train.capacity import memory_explained
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
+from fedtag.common.config.combinations import excluded_combinations
 from fedtag.common.errors import ConfigError, DataError, RunError
 from fedtag.common.homes import cache_folder
-from fedtag.common.models.spec import BACKBONES
 from fedtag.common.settings.train import AUTO
 from fedtag.common.wording.features import features_words
 from fedtag.runs.progress import LOGGED, Progress
@@ -127,10 +127,11 @@ def predict(
 
 
 def taken_in_parts(config: RunConfig) -> RunConfig:
-    """Settings by which a graph that does not fit is predicted in parts, where the run had whole ones."""
-    if config.train.batch_size or not BACKBONES.get(config.model.backbone).sampled:
+    """Settings by which a graph that does not fit is predicted in parts, if the run neither had nor forbids these."""
+    if config.train.batch_size:
         return config
-    return config.model_copy(update={"train": config.train.model_copy(update={"batch_size": AUTO})})
+    parts = config.model_copy(update={"train": config.train.model_copy(update={"batch_size": AUTO})})
+    return config if excluded_combinations(parts) else parts
 
 
 def keeps(config: RunConfig) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -38,6 +38,16 @@ def pieces(lines: TextIO) -> Iterator[str]:
     return iter(partial(lines.readline, LONGEST_LINE + 1), "")
 
 
+@contextmanager
+def long_fields() -> Iterator[None]:
+    """Fields as long as a record may be are read, whatever others have set in this process."""
+    before = csv.field_size_limit(LONGEST_LINE)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
 def starts(path: Path, dialect: Dialect) -> Iterator[tuple[int, int]]:
     """The line on which each record after the header begins, and its fields; none of an empty line."""
     with path.open(encoding="utf-8-sig", newline="") as lines:
@@ -56,7 +66,7 @@ def _numbered(lines: Iterable[str], dialect: Dialect) -> Iterator[tuple[int, int
             yield number, line.count(dialect.separator) + 1 if line.strip() else 0
         return
     reader, begun = csv.reader(lines, delimiter=dialect.separator, quotechar=dialect.quote), 1
-    with suppress(csv.Error):
+    with long_fields(), suppress(csv.Error):
         for record in reader:
             yield begun, len(record)
             begun = reader.line_num + 1

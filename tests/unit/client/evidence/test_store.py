@@ -143,8 +143,8 @@ def table() -> pa.Table:
         return parquet.read_table(write_packs(Path(folder), 3, [pack(account=account), pack(node="b")]))
 
 
-def changed(name: str, values: list[object]) -> pa.Table:
-    whole = table()
+def changed(name: str, values: list[object], whole: pa.Table | None = None) -> pa.Table:
+    whole = table() if whole is None else whole
     at = whole.schema.get_field_index(name)
     return whole.set_column(at, whole.schema.field(at), pa.array(values, whole.schema.field(at).type))
 
@@ -170,6 +170,12 @@ ACCOUNT = {
         ),
         (lambda: changed("kind", ["other", "core"]), "kind 'other' is neither core nor scored"),
         (lambda: changed("kind", [None, "core"]), "rows without a pack stand among the packs"),
+        (
+            lambda: changed(
+                "kind", ["core", None], changed("neighbours", [[], [{"row": 0, "hop": 0, "weight": 1.0}]])
+            ),
+            "a row without a pack has neighbours",
+        ),
         (lambda: changed("model", ["m", None]), "model has gaps"),
         (lambda: changed("node", ["m", None]), "node has gaps"),
         (lambda: changed("confidence", [float("nan"), 1]), "confidence is not finite"),

@@ -219,3 +219,19 @@ def test_a_formula_of_a_workbook_is_the_value_that_was_saved(tmp_path: Path) -> 
     )
     graph = imported(tmp_path, "n.xlsx", archive(members))
     assert graph.texts[:2] == ("as saved", ROWS[1][1])
+
+
+@pytest.mark.parametrize("largest", [2**10, 2**17, sys.maxsize])
+def test_the_line_of_a_fault_is_told_behind_long_texts(largest: int, tmp_path: Path) -> None:
+    table = tmp_path / "n.csv"
+    table.write_text(f"paper,abstract,field\np0,{'word ' * 60_000},a\np1,short,b\np1,again,b\n")
+    before = csv.field_size_limit(largest)
+    try:
+        with pytest.raises(DataError, match="repeats an id in line 4"):
+            import_folder(
+                Recipe.of(nodes=str(table), id="paper", text=["abstract"], edges_from="field"),
+                tmp_path / "out",
+            )
+        assert csv.field_size_limit() == largest
+    finally:
+        csv.field_size_limit(before)
