@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.browser import PHONE, opened
+from tests.dry_make import last_words
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -48,10 +49,7 @@ MEASURED = """
 
 def build(folder: Path, site: Path) -> subprocess.CompletedProcess[str]:
     """What `make docs` does, into another folder."""
-    told = subprocess.run(
-        ["make", "--dry-run", "docs"], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    )
-    words = told.stdout.splitlines()[-1].split()
+    words = last_words("docs")
     start = next(place for place, word in enumerate(words) if word.endswith("mkdocs"))
     command = ["env", *words[:start], sys.executable, "-m", "mkdocs", *words[start + 1 :]]
     return subprocess.run(

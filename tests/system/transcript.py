@@ -23,6 +23,7 @@ from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
 from fedtag.deploy.cli import app
+from tests.dry_make import last_words
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXECUTED = ("sh", "python")
@@ -167,13 +168,10 @@ class Transcript:
             return 0, ""
         if name == "make":
             # What make would run, in an environment that is there.
-            told = subprocess.run(
-                ["make", "--no-print-directory", "--dry-run", *arguments],
-                cwd=REPOSITORY, capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            if told.returncode != 0:
-                return told.returncode, told.stderr
-            program, *arguments = told.stdout.splitlines()[-1].split()
+            try:
+                program, *arguments = last_words(*arguments)
+            except LookupError as error:
+                return 2, str(error)
             name = Path(program).name
         words = [self._placed(word) for word in arguments]
         if name == "pip" and self._own is None:
