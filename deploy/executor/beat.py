@@ -61,7 +61,7 @@ class Pulse:
         always: what is told of a loop that cannot tell anything; None where it can.
     """
 
-    PATIENCE_SECONDS = 3.0
+    PATIENCE_SECONDS = 6.0
 
     def __init__(self, beat: Beat, waits_for: str, always: Sign | None = None) -> None:
         self._beat = beat

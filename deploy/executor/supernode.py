@@ -224,9 +224,11 @@ def turn(pull: Any, push: Any, beat: Pulse) -> None:
     """Take messages and send their replies, one after another, for ever."""
     pace = Pace(*MESSAGES)
     while True:
+        asked = time.monotonic()
         if pull() is None:
             beat.tell(Sign("idle"))
-            time.sleep(pace.pause)
+            # A link of ours has waited with its answer already.
+            time.sleep(max(0.0, asked + pace.pause - time.monotonic()))
             continue
         push()
         pace.worked()
