@@ -81,7 +81,7 @@ class SiteData:
         """Whether edges have one direction, for which the description of the folder alone is read."""
         return is_directed(self.site.folder)
 
-    @property
+    @cached_property
     def features_from(self) -> str:
         """Where features come from; sites with different sources cannot share a model. An encoder is its content."""
         if (self.site.folder / FOLDER_FEATURES).is_file():

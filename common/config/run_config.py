@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Self
 
 from pydantic import PrivateAttr, ValidationError, model_validator
@@ -77,6 +79,13 @@ class RunConfig(RunSettings):
             changed = getattr(self, table).model_copy(update={name: value}) if table else value
             # A validator of a frozen model can only complete it this way.
             object.__setattr__(self, table or name, changed)
+        self.__dict__.pop("flattened", None)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's; what is kept of these settings is not of the copy's."""
+        other = super().model_copy(update=update, deep=deep)
+        other.__dict__.pop("flattened", None)
+        return other
 
     @property
     def spec(self) -> MethodSpec:
@@ -130,13 +139,18 @@ class RunConfig(RunSettings):
         own = {name: table.model_dump(by_alias=True) for name, table in self.tables.items()}
         return {**self.model_dump(by_alias=True), **own}
 
+    @cached_property
+    def flattened(self) -> Mapping[str, Scalar]:
+        """Dotted keys as in Flower's run configuration, made once: each message asks for them."""
+        return MappingProxyType(flatten(self.to_nested()))
+
     def to_flat(self) -> dict[str, Scalar]:
-        """Dotted keys as in Flower's run configuration."""
-        return flatten(self.to_nested())
+        """The same as a dictionary of one's own."""
+        return dict(self.flattened)
 
     def decisive(self) -> dict[str, Scalar]:
         """The settings that decide results; where they run and are written does not count."""
-        return {key: value for key, value in self.to_flat().items() if key not in PLACES}
+        return {key: value for key, value in self.flattened.items() if key not in PLACES}
 
     def without_places(self) -> Self:
         """The same settings without where anything lies on this machine, as they may be sent, shown and kept.

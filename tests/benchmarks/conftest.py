@@ -21,6 +21,7 @@ from fedtag.client.text.chunks import chunk_texts
 from fedtag.client.text.encoder import Encoder
 from fedtag.client.text.node_texts import CACHE_FILE
 from fedtag.common.config import RunConfig
+from fedtag.common.graph import Graph
 from fedtag.common.homes import cache_folder
 from fedtag.runs.grid import InProcessGrid
 from fedtag.server.run.rounds import Rounds
@@ -51,12 +52,14 @@ class RoundClock:
 class Cost:
     """CPU seconds of a run, imports and encoding left out.
 
-    `typical` is the median round, `whole` everything from the first message to the report, over the rounds.
+    `typical` is the median round, `whole` everything from the first message to the report, over the rounds;
+    `graphs` are those of the clients.
     """
 
     typical: float
     whole: float
     rows: tuple[RoundRow, ...]
+    graphs: tuple[Graph, ...]
 
     def phases(self) -> dict[str, float]:
         """Median wall seconds of each phase of a round."""
@@ -139,7 +142,8 @@ def cost_of(cora_texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Calla
         rounds.run()
         whole = time.process_time() - before
         steps = [after - start for start, after in zip(clock.ends[1:], clock.ends[2:], strict=False)]
-        return Cost(median(steps or [whole]), whole / config.rounds, tuple(directory.read_rounds()))
+        graphs = tuple(session.data.graph for session in sessions)
+        return Cost(median(steps or [whole]), whole / config.rounds, tuple(directory.read_rounds()), graphs)
 
     def measured(**settings: object) -> Cost:
         dotted = {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}

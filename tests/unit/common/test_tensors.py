@@ -66,3 +66,20 @@ def test_damage_is_a_value_error(tmp_path: Path, content: bytes) -> None:
 def test_a_file_that_is_not_there_is_no_damage(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_tensors(tmp_path / "none.safetensors")
+
+
+def test_bytes_are_those_of_safetensors_own_way() -> None:
+    tensors = {
+        "matrix": torch.randn(3, 4),
+        "none": torch.zeros(0, 4),
+        "whole": torch.tensor(3),
+        "yes": torch.tensor([True, False]),
+        **{
+            str(dtype): torch.arange(5).to(dtype)
+            for dtype in (torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.uint8)
+        },
+        "turned": torch.randn(4, 3).T,
+    }
+    for texts in (None, {"note": "äöü"}):
+        assert tensor_bytes(tensors, texts) == safetensors.torch.save(owned(tensors), texts)
+    assert tensor_bytes({}) == safetensors.torch.save({})
