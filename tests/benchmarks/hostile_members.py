@@ -6,21 +6,24 @@ import csv
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from fedtag.client.methods.base import ClientMethod
 from fedtag.client.run.simulated import simulate_sites
 from fedtag.client.run.site_run import SiteRun
+from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
+from fedtag.common.secure.groups import Groups, drawn_groups
 from fedtag.common.wire.records import Content
 from fedtag.runs.grid import InProcessGrid
 from fedtag.server.run.rounds import Rounds
@@ -28,8 +31,12 @@ from fedtag.server.state.progress import LineProgress
 from fedtag.server.tracking.run_directory import RunDirectory
 
 ATTACKS = ("none", "sign flip x20", "scaled noise", "label flip", "model replacement")
+ABSENT = "groups without labels"
+"""Everybody is honest, and whoever shares a group with one of the hostile ones has nothing to learn from: the best that
+is left to a rule that leaves those groups out."""
 RULES = ("mean", "group-median", "group-trimmed-mean")
-FEDERATIONS = ((10, 1), (16, 2))
+FEDERATIONS = ((10, 1, "louvain"), (16, 2, "louvain"), (16, 2, "random"))
+"""Clients, hostile ones, and how the graph is divided: into communities, or into clients that are alike."""
 BOOST = 20.0
 
 
@@ -44,6 +51,12 @@ class Case:
     attack: str
     seed: int
     rounds: int = 40
+    partition: str = "louvain"
+
+    @property
+    def hostile_names(self) -> frozenset[str]:
+        """Every other client from the first on, so that neighbours in the partition are not hostile together."""
+        return frozenset(f"client-{2 * place:02}" for place in range(self.hostile))
 
 
 def accuracy(case: Case) -> float:
@@ -55,6 +68,7 @@ def accuracy(case: Case) -> float:
             {
                 "method": "fedavg",
                 "data.source": case.source,
+                "data.partition": case.partition,
                 "data.split": "0.6,0.2,0.2",
                 "clients": case.clients,
                 "rounds": case.rounds,
@@ -68,13 +82,11 @@ def accuracy(case: Case) -> float:
             }
         )
         sites = simulate_sites(config, Path(folder) / "sites")
-        # Every other one from the first on, so that neighbours in the partition are not hostile together.
-        hostile = {
-            site.name for place, site in enumerate(sites) if place % 2 == 0 and place < 2 * case.hostile
-        }
-        assert len(hostile) == case.hostile
-        if case.attack != "none":
-            turn(patch, hostile, case)
+        assert case.hostile_names <= {site.name for site in sites}
+        if case.attack == ABSENT:
+            take_labels(sites, company(case))
+        elif case.attack != "none":
+            turn(patch, case.hostile_names, case)
         runs = [SiteRun(site, config) for site in sites]
         summary = Rounds(
             InProcessGrid(runs, lambda parcel: None), config, RunDirectory(out), LineProgress(1e9)
@@ -82,7 +94,30 @@ def accuracy(case: Case) -> float:
         return float(summary.test_accuracy or 0.0)
 
 
-def turn(patch: pytest.MonkeyPatch, hostile: Iterable[str], case: Case) -> None:
+def company(case: Case) -> set[str]:
+    """The hostile clients and whoever shares a group with one of them."""
+    drawn: list[Groups] = []
+
+    def recorded(draws: Mapping[str, bytes]) -> Groups:
+        drawn.append(drawn_groups(draws))
+        return drawn[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedtag.client.secure.grouping.drawn_groups", recorded)
+        accuracy(replace(case, rule="group-median", attack="none", rounds=1))
+    return {name for group in drawn[0] if case.hostile_names.intersection(group) for name in group}
+
+
+def take_labels(sites: Iterable[Site], names: Collection[str]) -> None:
+    """Take the training nodes out of the folders of some sites; they are scored as before."""
+    for site in sites:
+        if site.name in names:
+            nodes = pd.read_parquet(site.folder / "nodes.parquet")
+            nodes.loc[nodes["split"] == "train", "split"] = None
+            nodes.to_parquet(site.folder / "nodes.parquet")
+
+
+def turn(patch: pytest.MonkeyPatch, hostile: Collection[str], case: Case) -> None:
     """Let some clients send something else than their update, or learn other labels."""
     after, examples = ClientMethod.after_training, ClientMethod.examples
 
@@ -127,11 +162,11 @@ def forged(
 def cases(source: str, seeds: Iterable[int]) -> list[Case]:
     """All runs of the table."""
     return [
-        Case(source, clients, hostile, rule, attack, seed)
+        Case(source, clients, hostile, rule, attack, seed, partition=partition)
         for seed in seeds
-        for clients, hostile in FEDERATIONS
-        for rule in RULES
-        for attack in ATTACKS
+        for clients, hostile, partition in FEDERATIONS
+        for rule, attacks in {**dict.fromkeys(RULES, ATTACKS), "mean": (*ATTACKS, ABSENT)}.items()
+        for attack in attacks
     ]
 
 
