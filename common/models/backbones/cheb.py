@@ -30,9 +30,10 @@ class Cheb(nn.Module):
 
     def __init__(self, terms: int, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.maps = nn.ModuleList(nn.Linear(inputs, outputs, bias=False) for _ in range(terms))
-        for linear in self.maps:
+        maps = [nn.Linear(inputs, outputs, bias=False) for _ in range(terms)]
+        for linear in maps:
             nn.init.xavier_uniform_(linear.weight)
+        self.maps = nn.ModuleList(maps)
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def forward(
