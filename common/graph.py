@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding_bag
+from torch.utils.weak import WeakTensorKeyDictionary
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,35 @@ class Adjacency:
         """Where the entries of each target begin."""
         count = torch.bincount(self.edge_index[1], minlength=self.num_nodes)
         return count.cumsum(0) - count
+
+    @property
+    def loops(self) -> Float[Tensor, " nodes"]:
+        """The entry of each node with itself, 1 / its degree with the self-loop, also in a part of a graph."""
+        source, target = self.edge_index
+        own = source == target
+        return self.weight.new_zeros(self.num_nodes).index_put((target[own],), self.weight[own])
+
+    @cached_property
+    def _powers(self) -> WeakTensorKeyDictionary:
+        """By x: hops and version of x, and the product."""
+        return WeakTensorKeyDictionary()
+
+    def power(self, x: Float[Tensor, "nodes dim"], hops: int) -> Float[Tensor, "nodes dim"]:
+        """So many products with the propagation matrix, computed once for features that nothing learns or changes.
+
+        What was computed is kept as long as both the matrix and x are there.
+        """
+        learned = x.requires_grad or self.weight.requires_grad
+        of = None if learned or x.is_inference() else (hops, x._version)
+        kept: tuple[tuple[int, int] | None, Tensor] | None = self._powers.get(x)
+        if of is not None and kept is not None and kept[0] == of:
+            return kept[1]
+        found = x
+        for _ in range(hops):
+            found = self.propagate(found)
+        if of is not None:
+            self._powers[x] = (of, found)
+        return found
 
     def propagate(self, x: Float[Tensor, "nodes dim"]) -> Float[Tensor, "nodes dim"]:
         """One product with the propagation matrix."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fedtag.common.errors import DivergenceError
+from fedtag.common.models.gradients import limit_gradient
 from fedtag.common.numerics.optimisers import SGD, Adam
 
 LARGEST_NORMALISER = 1e9
@@ -105,6 +106,8 @@ def optimise(
 ) -> Training:
     """Minimise loss() + prox_mu / 2 ‖w − w_start‖² (Li et al., 2020) by so many steps, in place.
 
+    The gradient of a model that sums over neighbours is cut before each step (`limit_gradient`).
+
     For Adam the normaliser is the number of steps: a heuristic, since Adam's steps do not add up gradients.
 
     Args:
@@ -140,6 +143,7 @@ def optimise(
                 "train.weight-decay or train.prox-mu, or scale the features down"
             )
         objective.backward()
+        limit_gradient(model)
         stepper.step()
         rates.append(stepper.param_groups[0]["lr"])
     return Training(float(value.detach()), len(rates), _normaliser(stepper, rates, prox_mu))

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from fedtag.common.errors import ConfigError
-from fedtag.common.graph import Adjacency
+from fedtag.common.graph import Adjacency, normalised_adjacency
 
 Values = tuple[Tensor, ...]
 """Tables with a row for each node."""
@@ -83,6 +83,18 @@ def stages_of(model: nn.Module) -> Sequence[Stage]:
 def hops_of(model: nn.Module) -> int:
     """How far away nodes may be that a node's logits depend on; raises as `stages_of`."""
     return sum(stage.hops for stage in stages_of(model))
+
+
+@torch.no_grad()
+def representation_width(model: NodeClassifier, inputs: int) -> int:
+    """The columns of a classifier's representations, which need not be as many as its hidden width: those of a node.
+
+    Args:
+        model: on the CPU.
+        inputs: feature dimension.
+    """
+    alone = normalised_adjacency(torch.zeros(2, 0, dtype=torch.long), 1)
+    return model.hidden_and_logits(torch.zeros(1, inputs), alone)[0].shape[1]
 
 
 def without_stages(model: nn.Module) -> ConfigError:

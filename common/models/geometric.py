@@ -39,6 +39,14 @@ def load() -> None:
 
 load()
 
-from torch_geometric.nn import GATConv, GCNConv, SAGEConv, TAGConv  # noqa: E402
+from torch_geometric.nn import (  # noqa: E402
+    GATConv,
+    GCNConv,
+    GINConv,
+    GMMConv,
+    ResGatedGraphConv,
+    SAGEConv,
+    TAGConv,
+)
 
-__all__ = ["GATConv", "GCNConv", "SAGEConv", "TAGConv"]
+__all__ = ["GATConv", "GCNConv", "GINConv", "GMMConv", "ResGatedGraphConv", "SAGEConv", "TAGConv"]

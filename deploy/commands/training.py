@@ -17,7 +17,7 @@ def train_on(
             show_default=False,
         ),
     ],
-    backbone: Annotated[str, typer.Option(help="Family of the model: gcn, sage, gat, tagcn or mlp.")] = "gcn",
+    backbone: Annotated[str, typer.Option(help="Family of the model; `fedtag methods` lists all.")] = "gcn",
     data: Annotated[
         Path | None,
         typer.Option(help="Folder of nodes and edges to fit the model to, and to score it on."),

@@ -135,5 +135,8 @@ def traits(spec: Spec) -> tuple[str, ...]:
         return tuple(f"needs {module}" for module in spec.needs)
     if isinstance(spec, CondenserSpec | BackboneSpec):
         names = [one.name for one in fields(spec) if one.name not in {own.name for own in fields(Spec)}]
-        return tuple(name.replace("_", " ") for name in names if getattr(spec, name) is True)
+        words = [name.replace("_", " ") for name in names if getattr(spec, name) is True]
+        if isinstance(spec, BackboneSpec) and spec.reads_neighbours and not spec.reads_weights:
+            words.append("counts links alike")
+        return tuple(words)
     return ()

@@ -65,6 +65,9 @@ METHOD: tuple[Check, ...] = (
 """Of a method or a preset: also what its server's side alone decides."""
 BACKBONE: tuple[Check, ...] = (
     shapes.any_graph_gives_finite_logits,
+    shapes.the_order_of_nodes_does_not_matter,
+    shapes.links_and_weights_matter_as_it_says,
+    shapes.its_parameters_are_all_that_it_is,
     shapes.parts_say_what_the_whole_says,
     *EXTENSION,
 )
@@ -108,7 +111,9 @@ def check_condenser(condenser: str | CondenserSpec, settings: Settings | None = 
 
 
 def check_backbone(backbone: str | BackboneSpec, settings: Settings | None = None) -> None:
-    """The same of a backbone; and that it takes graphs without edges, of one node, and has gradients."""
+    """The same of a backbone; and that it takes graphs without edges, of one node, and has gradients, that the order of
+    nodes does not matter, and links and their weights as it says, and that its parameters are all that it is.
+    """
     _ask(BACKBONES, backbone, settings)
 
 

@@ -140,7 +140,7 @@ def test_masking_is_as_if_the_folder_had_been_edited(
     for left, _ in masks.values():
         masked.request(left)
     encoded = masked.encoded()
-    reach = reach_of(model, local, rows, session.config.model.layers)
+    reach = reach_of(model)
     assert reach == 2
 
     full = evidence_path(model, local, rows, None).whole[0]

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from fedtag.client.condense.synthetic.leak import leak
 from fedtag.client.run.site_run import SiteRun
 from fedtag.common.errors import ConfigError, DataError, RunError
+from fedtag.common.models.spec import BACKBONES
 from fedtag.common.wire.records import Instruction
 from fedtag.deploy.cli import app
 from fedtag.server.methods.fedgc.condensation import taught
@@ -318,7 +319,7 @@ def test_a_changed_file_is_refused(once: Callable[..., Tried], tmp_path: Path) -
         read_condensed(tmp_path / "elsewhere")
 
 
-@pytest.mark.parametrize("backbone", ["gcn", "sage"])
+@pytest.mark.parametrize("backbone", BACKBONES.names)
 def test_whoever_gets_the_graph_trains_on_it(
     once: Callable[..., Tried],
     write_feature_folder: Callable[..., Path],

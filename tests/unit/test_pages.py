@@ -57,7 +57,12 @@ def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("page", "result"), [("README.md", "ratios-cora"), ("docs/getting-started.md", "demo")]
+    ("page", "result"),
+    [
+        ("README.md", "ratios-cora"),
+        ("docs/getting-started.md", "demo"),
+        ("docs/methods/backbones.md", "fedavg-backbones"),
+    ],
 )
 def test_tables_have_the_numbers_of_the_result_file(page: str, result: str) -> None:
     shown = (REPOSITORY / page).read_text(encoding="utf-8").split("\n")

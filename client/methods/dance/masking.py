@@ -24,14 +24,13 @@ from fedtag.client.text.node_texts import CACHE_FILE
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.dance.model import DanceModel
 from fedtag.common.methods.dance.settings import DanceConfig
+from fedtag.common.models.classifier import hops_of
 from fedtag.common.numerics.ragged import concatenated_ranges
 
 Variant = tuple[int, tuple[int, ...]]
 """A node, and the chunks of its text that are left: rows of the bank, ascending."""
 
 Action = Literal["removed", "kept", "kept_near"]
-_CHECKED_TARGETS = 8
-_SAME = 1e-4
 
 
 class MaskedTexts:
@@ -240,18 +239,9 @@ def ball(local: LocalGraph, nodes: Int[Tensor, " rows"], hops: int) -> Int[Tenso
     return found
 
 
-def reach_of(model: DanceModel, local: LocalGraph, targets: Int[Tensor, " rows"], layers: int) -> int | None:
-    """The hops over which the backbone reads, found by trying on a few targets; None if it reads further.
-
-    Args:
-        layers: of the backbone, which read one or two hops each.
-    """
-    some = targets[:_CHECKED_TARGETS]
-    if not some.numel():
+def reach_of(model: DanceModel) -> int | None:
+    """The hops over which the backbone reads the fused features; None if it does not say."""
+    try:
+        return hops_of(model.backbone)
+    except ConfigError:
         return None
-    whole = evidence_path(model, local, some, None).whole
-    for hops in (layers, 2 * layers):
-        near = torch.cat([evidence_path(model, local, one.view(1), hops).whole for one in some])
-        if torch.allclose(near, whole, atol=_SAME, rtol=_SAME):
-            return hops
-    return None

@@ -117,7 +117,7 @@ class Measurement:
             ranked = rankings(
                 model, local, passed.g, evidence, found, data.bank.tokens, self.seed, data.site.name
             )
-            reach = reach_of(model, local, rows, self.context.config.model.layers)
+            reach = reach_of(model)
             full = evidence_path(model, local, rows, None)
         parts = []
         for first in range(0, len(targets), TARGETS_PER_BLOCK):

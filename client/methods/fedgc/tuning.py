@@ -15,6 +15,7 @@ from fedtag.client.train.examples import Examples
 from fedtag.client.train.optimisation import optimiser
 from fedtag.common.methods.fedgc.settings import FedGCConfig
 from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.models.gradients import limit_gradient
 from fedtag.common.models.parameters import Parameters, load_parameters, parameters_of
 
 
@@ -62,6 +63,7 @@ def fine_tune(
             if step:
                 stepper.zero_grad(set_to_none=True)
                 loss().backward()
+                limit_gradient(model)
                 stepper.step()
             if chooses:
                 score = judged(model, prepared, data, batching)

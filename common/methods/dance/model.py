@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from fedtag.common.methods.dance.settings import DanceConfig
 from fedtag.common.models.assembly import backbone
-from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.models.classifier import NodeClassifier, representation_width
 from fedtag.common.randomness import derive_seed, seeded
 from fedtag.common.settings.run_settings import RunSettings
 
@@ -74,7 +74,7 @@ class DanceModel(nn.Module):
     Args:
         backbone: reads d-dimensional rows, on the original graph (raw t) and on the core (fused x).
         dimension: d of the text vectors.
-        hidden: h of the backbone's hidden state.
+        hidden: h of the backbone's representation.
         classes: number of classes C.
         bypass_scales: for each vector that joins the fusion beside the evidence, its scale at the start.
         rank: of the trained maps of text and bypass views; 0 for full matrices.
@@ -141,6 +141,7 @@ def initial_dance_model(settings: RunSettings, dimension: int, classes: int) -> 
 
     def build() -> DanceModel:
         inner = backbone(model, dimension, classes, settings.tables.get(model.backbone), own.skip)
-        return DanceModel(inner, dimension, model.hidden, classes, bypass_scales(own.propagated), own.rank)
+        width = representation_width(inner, dimension)
+        return DanceModel(inner, dimension, width, classes, bypass_scales(own.propagated), own.rank)
 
     return seeded(build, derive_seed(settings.seed, "initial model"))

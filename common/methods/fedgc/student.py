@@ -8,6 +8,7 @@ from torch.nn import functional
 from fedtag.common.errors import DivergenceError
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.models.gradients import limit_gradient
 from fedtag.common.numerics.optimisers import Adam
 from fedtag.common.randomness import torch_generator
 from fedtag.common.settings.run_settings import RunSettings
@@ -49,5 +50,6 @@ def student(
                 "lower fedgc.model-rate, its step size"
             )
         loss.backward()
+        limit_gradient(model)
         adam.step()
     return model

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from fedtag.common.models.backbones.settings import (
+    AppnpConfig,
+    ChebConfig,
+    GprConfig,
+    MonetConfig,
+    SgcConfig,
+)
 from fedtag.common.models.spec import BackboneSpec
 from fedtag.common.settings.registry import INTERFACE
 
@@ -42,4 +49,63 @@ MLP = BackboneSpec(
     build="fedtag.common.models.backbones.mlp:build",
     reads_neighbours=False,
     reads_weights=False,
+)
+GIN = BackboneSpec(
+    name="gin",
+    title="Graph isomorphism network: sums, which tell how many neighbours there are",
+    source="Xu et al., ICLR 2019, Equation 4.1",
+    interface=INTERFACE,
+    build="fedtag.common.models.backbones.gin:build",
+    reads_weights=False,
+)
+GATEDGCN = BackboneSpec(
+    name="gatedgcn",
+    title="Gated graph convolutions with residuals: each link has gates of its own",
+    source="Bresson and Laurent, 2017",
+    interface=INTERFACE,
+    build="fedtag.common.models.backbones.gatedgcn:build",
+    reads_weights=False,
+)
+MONET = BackboneSpec(
+    name="monet",
+    title="Mixture model network: Gaussians over the degrees at both ends of a link",
+    source="Monti et al., CVPR 2017, Equation 11",
+    interface=INTERFACE,
+    settings=MonetConfig,
+    build="fedtag.common.models.backbones.monet:build",
+)
+APPNP = BackboneSpec(
+    name="appnp",
+    title="Predictions from features alone, propagated by personalised PageRank",
+    source="Klicpera et al., ICLR 2019",
+    interface=INTERFACE,
+    settings=AppnpConfig,
+    build="fedtag.common.models.backbones.appnp:build",
+    representation="last hidden state of the MLP, propagated once",
+)
+GPR = BackboneSpec(
+    name="gpr",
+    title="Predictions from features alone, propagated by weights of each hop that are learned",
+    source="GPR-GNN, Chien et al., ICLR 2021",
+    interface=INTERFACE,
+    settings=GprConfig,
+    build="fedtag.common.models.backbones.gpr:build",
+    representation="last hidden state of the MLP, propagated once",
+)
+CHEB = BackboneSpec(
+    name="cheb",
+    title="Chebyshev polynomials of the Laplacian",
+    source="ChebNet, Defferrard et al., NeurIPS 2016",
+    interface=INTERFACE,
+    settings=ChebConfig,
+    build="fedtag.common.models.backbones.cheb:build",
+)
+SGC = BackboneSpec(
+    name="sgc",
+    title="A linear map of features that were propagated before: convex, without hidden layers",
+    source="Wu et al., ICML 2019",
+    interface=INTERFACE,
+    settings=SgcConfig,
+    build="fedtag.common.models.backbones.sgc:build",
+    representation="propagated features, as wide as the features",
 )

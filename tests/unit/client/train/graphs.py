@@ -9,12 +9,13 @@ from fedtag.common.config import RunConfig
 from fedtag.common.graph import Adjacency, normalised_adjacency
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.classifier import NodeClassifier
+from fedtag.common.models.spec import BACKBONES as BACKBONE_SPECS
 from fedtag.common.models.supernet.discretisation import discretised
 from fedtag.common.models.supernet.network import discrete_network
 from fedtag.common.models.supernet.supernet import initial_supernet
 
 WIDTH, CLASSES = 5, 3
-BACKBONES = ("gcn", "sage", "gat", "tagcn", "mlp")
+BACKBONES = BACKBONE_SPECS.names
 MODELS = (*BACKBONES, "skip", "supernet", "discrete network")
 
 

@@ -5,59 +5,36 @@ import torch
 from torch.nn import functional
 from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
-from fedtag.common.graph import Adjacency, normalised_adjacency
-from fedtag.common.models import assembly
+from fedtag.common.config import RunConfig
+from fedtag.common.graph import normalised_adjacency
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.backbones.stack import Backbone
 from fedtag.common.models.backbones.tagcn import TAGCN
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.dropout import dropout
-from fedtag.common.models.parameters import fingerprint, parameters_of
+from fedtag.common.models.parameters import fingerprint, load_parameters, parameters_of
 from fedtag.common.models.spec import BACKBONES
-from fedtag.common.randomness import seeded
-from fedtag.common.settings.run_settings import RunSettings
-from fedtag.common.settings.sections import ModelConfig
-
-NODES, INPUTS, HIDDEN, CLASSES = 7, 5, 4, 3
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def edges(nodes: int = NODES) -> torch.Tensor:
-    """A ring with a chord, both directions."""
-    ring = torch.stack([torch.arange(nodes), (torch.arange(nodes) + 1) % nodes])
-    pairs = torch.cat([ring, torch.tensor([[0], [3]])], dim=1)
-    return torch.cat([pairs, pairs.flip(0)], dim=1)
+from tests.unit.common.models.small import (
+    CLASSES,
+    HIDDEN,
+    INPUTS,
+    NODES,
+    adjacency,
+    backbone,
+    dense,
+    edges,
+    features,
+    generator,
+)
 
 
-def adjacency() -> Adjacency:
-    return normalised_adjacency(edges(), NODES, torch.rand(2 * (NODES + 1), generator=generator(1)) + 0.5)
-
-
-def features(nodes: int = NODES) -> torch.Tensor:
-    return torch.randn(nodes, INPUTS, generator=generator(2))
-
-
-def backbone(family: str, layers: int = 2, rate: float = 0.5) -> Backbone:
-    model = ModelConfig(backbone=family, hidden=HIDDEN, layers=layers, dropout=rate)
-    built = seeded(lambda: assembly.backbone(model, INPUTS, CLASSES), 3)
-    assert isinstance(built, Backbone)
-    return built
-
-
-def stacked(model: Backbone, x: torch.Tensor, layer: object) -> torch.Tensor:
+def stacked(model: NodeClassifier, x: torch.Tensor, layer: object) -> torch.Tensor:
+    assert isinstance(model, Backbone)
     for place, module in enumerate(model.layers):
         x = layer(module, x)  # type: ignore[operator]
         if place < len(model.layers) - 1:
             x = x.relu()
     return x
-
-
-def dense(matrix: Adjacency) -> torch.Tensor:
-    out = torch.zeros(matrix.num_nodes, matrix.num_nodes)
-    out[matrix.edge_index[1], matrix.edge_index[0]] = matrix.weight
-    return out
 
 
 @pytest.mark.parametrize("layers", [2, 3])
@@ -161,6 +138,63 @@ def test_graphs_without_edges_work(family: str, nodes: int) -> None:
 
 
 @pytest.mark.parametrize("family", BACKBONES.names)
+def test_an_isolated_node_is_as_one_that_is_alone(family: str) -> None:
+    x, model = features(NODES + 1), backbone(family)
+    among = model(x, normalised_adjacency(edges(), NODES + 1))
+    alone = model(x[-1:], normalised_adjacency(torch.zeros(2, 0, dtype=torch.int64), 1))
+    torch.testing.assert_close(among[-1:], alone)
+
+
+@pytest.mark.parametrize("family", BACKBONES.names)
+def test_weights_and_links_matter_as_its_specification_says(family: str) -> None:
+    x, model, spec = features(), backbone(family), BACKBONES.get(family)
+    plain, weighted = model(x, normalised_adjacency(edges(), NODES)), model(x, adjacency())
+    unlinked = model(x, normalised_adjacency(edges()[:, :0], NODES))
+    assert torch.allclose(plain, weighted, atol=1e-6) != spec.reads_weights
+    assert torch.allclose(plain, unlinked, atol=1e-6) != spec.reads_neighbours
+
+
+@pytest.mark.parametrize("family", BACKBONES.names)
+def test_parameters_are_the_whole_state(family: str) -> None:
+    """What travels makes of another model the same one, through the state that is averaged."""
+    x, model, other = features(), backbone(family), backbone(family, seed=9)
+    assert not torch.allclose(model(x, adjacency()), other(x, adjacency()))
+    sent = parameters_of(model)
+    assert sent.keys() == dict(model.named_parameters()).keys()
+    load_parameters(other, sent)
+    assert torch.equal(model(x, adjacency()), other(x, adjacency()))
+
+
+@pytest.mark.parametrize(
+    ("family", "count"),
+    [
+        ("gcn", 92_231),
+        ("gin", 100_553),
+        ("gatedgcn", 125_511),
+        ("monet", 125_163),
+        ("appnp", 92_231),
+        ("gpr", 92_231 + 11),
+        ("cheb", 276_551),
+        ("sgc", 10_038),
+    ],
+)
+def test_parameters_for_the_words_of_cora(family: str, count: int) -> None:
+    config = RunConfig.from_flat({"method": "fedavg", "model.backbone": family})
+    assert sum(p.numel() for p in initial_backbone(config, 1433, 7).parameters()) == count
+
+
+@pytest.mark.parametrize("family", BACKBONES.names)
+def test_a_skip_is_a_linear_map_of_the_input_beside(family: str) -> None:
+    x, model = features(), backbone(family, skip=True)
+    with_skip = model(x, adjacency())
+    beside = model.skip(x)
+    with torch.no_grad():
+        model.skip.weight.zero_()
+        model.skip.bias.zero_()
+    torch.testing.assert_close(with_skip, model(x, adjacency()) + beside)
+
+
+@pytest.mark.parametrize("family", BACKBONES.names)
 def test_dropout_needs_a_generator_and_repeats(family: str) -> None:
     matrix, x, model = adjacency(), features(), backbone(family)
     assert torch.equal(model(x, matrix), model(x, matrix))
@@ -192,10 +226,10 @@ def test_entries_that_share_a_draw_are_dropped_independently() -> None:
 
 @pytest.mark.parametrize("family", BACKBONES.names)
 def test_the_seed_gives_the_initial_values(family: str) -> None:
-    config = ModelConfig(backbone=family, hidden=8)
+    flat = {"method": "fedavg", "model.backbone": family, "model.hidden": 8}
     before = torch.get_rng_state()
     prints = [
-        fingerprint(parameters_of(initial_backbone(RunSettings(model=config, seed=seed), 5, 3)))
+        fingerprint(parameters_of(initial_backbone(RunConfig.from_flat({**flat, "seed": seed}), 5, 3)))
         for seed in (0, 0, 1)
     ]
     assert torch.equal(torch.get_rng_state(), before)

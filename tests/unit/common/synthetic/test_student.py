@@ -3,9 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fedtag.common.config import RunConfig
 from fedtag.common.errors import DivergenceError
 from fedtag.common.methods.fedgc.student import student
 from fedtag.common.models.parameters import fingerprint, parameters_of
+from fedtag.common.models.spec import BACKBONES
 from fedtag.common.settings.run_settings import RunSettings
 from fedtag.common.settings.sections import ModelConfig
 from fedtag.common.synthetic.condensed import Condensed
@@ -19,9 +21,9 @@ def graph(scale: float = 1.0) -> Condensed:
     return Condensed.without_links(scale * x, y, copies=False)
 
 
-@pytest.mark.parametrize("family", ["gcn", "sage", "gat", "tagcn", "mlp"])
+@pytest.mark.parametrize("family", BACKBONES.names)
 def test_every_family_learns_a_condensed_graph(family: str) -> None:
-    settings = RunSettings(model=ModelConfig(hidden=8, backbone=family))
+    settings = RunConfig.from_flat({"method": "fedavg", "model.hidden": 8, "model.backbone": family})
     model = student(graph(), settings, 3, 100, 0.05, 5e-4, 0)
     with torch.no_grad():
         assert torch.equal(model(graph().x, graph().adjacency).argmax(1), graph().y)
