@@ -9,21 +9,8 @@ import pandas as pd
 from fedtag.server.tracking.disclosures import Disclosure
 
 WHOLE = ("round", "count", "bytes")
-EVERY = ("from", "to", "counts", "sizes")
-"""Columns of lists, which `DataFrame.explode` takes together to a row for each who sent to whom."""
-COLUMNS = (
-    "round",
-    "phase",
-    "kind",
-    "from",
-    "to",
-    "count",
-    "bytes",
-    "counts",
-    "sizes",
-    "reveals",
-    "protected",
-)
+NUMBERS = ("count", "bytes", "counts", "sizes")
+COLUMNS = ("round", "phase", "kind", "from", "to", *NUMBERS, "reveals", "protected")
 
 
 def disclosure_frame(rows: Sequence[Disclosure]) -> pd.DataFrame:
@@ -33,8 +20,6 @@ def disclosure_frame(rows: Sequence[Disclosure]) -> pd.DataFrame:
 
 
 def _cells(row: Disclosure) -> tuple[object, ...]:
-    senders, receivers, counts, sizes = (
-        list(row.every(column)) for column in (row.senders, row.receivers, row.counts, row.sizes)
-    )
-    numbers = row.count, row.bytes, counts, sizes
-    return row.round, row.phase, row.kind, senders, receivers, *numbers, row.reveals, row.protected
+    ends = list(row.every(row.senders)), list(row.every(row.receivers))
+    numbers = row.count, row.bytes, list(row.every(row.counts)), list(row.every(row.sizes))
+    return row.round, row.phase, row.kind, *ends, *numbers, row.reveals, row.protected

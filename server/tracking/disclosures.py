@@ -129,7 +129,7 @@ class Disclosure:
         ends = self.every(self.senders), self.every(self.receivers)
         return map(Crossing, *ends, self.every(self.counts), self.every(self.sizes))
 
-    def every(self, column: Sequence[Entry]) -> Sequence[Entry]:
+    def every(self, column: tuple[Entry, ...]) -> tuple[Entry, ...]:
         """A column with an entry for every crossing."""
         return column if len(column) == len(self) else column * len(self)
 

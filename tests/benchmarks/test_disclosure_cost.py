@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def test_rows_do_not_grow_with_the_clients(tmp_path: Path) -> None:
     disclosure_frame(rows)
     marks.append(time.process_time())
     size = (run.path / "disclosures.jsonl").stat().st_size
-    seconds = [after - before for before, after in zip(marks, marks[1:], strict=False)]
+    seconds = [after - before for before, after in pairwise(marks)]
     print(  # noqa: T201
         f"\n{ROUNDS} rounds, {CLIENTS} clients, 3 kinds: {len(rows)} rows, {size:,} bytes; CPU-s to count and write "
         f"{seconds[0]:.2f}, to read {seconds[1]:.3f}, as a table {seconds[2]:.3f}"
