@@ -40,17 +40,20 @@ class DisclosureFile:
             RunError: the file that is there is of another schema, or damaged.
         """
         lines: list[Mapping[str, Any]] = []
-        if self._known is None:
+        # What fails to be written is not known, and the file is asked again.
+        known, self._known = self._known, None
+        if known is None:
             began, groups, _ = self._read()
-            self._known = {names: number for number, names in groups.items()}
+            known = {names: number for number, names in groups.items()}
             lines += () if began else ({"schema": SCHEMA},)
         for row in rows:
             for names in (row.senders, row.receivers):
-                if names not in self._known:
-                    self._known[names] = len(self._known)
-                    lines.append({"group": self._known[names], "names": names})
-            lines.append(_object(row, self._known))
+                if names not in known:
+                    known[names] = len(known)
+                    lines.append({"group": known[names], "names": names})
+            lines.append(_object(row, known))
         append_lines(self.path, lines)
+        self._known = known
 
     def read(self) -> list[Disclosure]:
         """All rows; an unfinished last line is left out.
@@ -68,7 +71,7 @@ class DisclosureFile:
         if records and (found := records[0].get("schema", 1)) != SCHEMA:
             raise RunError(
                 f"{self.path} has schema {found}, this fedtag reads {SCHEMA}; "
-                "open the run with the version that made it"
+                "use the run with the version that made it, or do it anew"
             )
         for number, record in enumerate(records[1:], start=2):
             try:
@@ -77,9 +80,9 @@ class DisclosureFile:
                 else:
                     rows.append(_row(record, groups))
             except (KeyError, TypeError, ValueError, RunError) as error:
-                found = f"{error} is missing" if isinstance(error, KeyError) else error
+                fault = f"{error} is missing" if isinstance(error, KeyError) else error
                 raise RunError(
-                    f"{self.path}, line {number} is no disclosure of schema {SCHEMA} ({found}); {RESTORE}"
+                    f"{self.path}, line {number} is no disclosure of schema {SCHEMA} ({fault}); {RESTORE}"
                 ) from error
         return bool(records), groups, rows
 

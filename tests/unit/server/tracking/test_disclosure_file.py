@@ -119,7 +119,7 @@ def test_a_run_of_another_version_is_refused_and_not_touched(tmp_path: Path) -> 
         run.mkdir()
         text = json.dumps(first) + '\n{"round": 2, "ki'
         (run / "disclosures.jsonl").write_text(text, encoding="utf-8")
-        told = f"has schema {found}, this fedtag reads 2; open the run with the version that made it"
+        told = f"has schema {found}, this fedtag reads 2; use the run with the version that made it, or do it anew"
         with pytest.raises(RunError, match=told):
             RunDirectory.open(run).read_disclosures()
         with pytest.raises(RunError, match=told):
@@ -154,3 +154,12 @@ def test_damage_is_named_with_its_line(tmp_path: Path, line: object, sentence: s
     path.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
     with pytest.raises(RunError, match=rf"line 5 is no disclosure of schema 2 \(.*{sentence}.*; restore"):
         DisclosureFile(path).read()
+
+
+def test_what_could_not_be_written_is_not_taken_for_known(tmp_path: Path) -> None:
+    file = DisclosureFile(tmp_path / "gone" / "disclosures.jsonl")
+    with pytest.raises(FileNotFoundError):
+        file.append([update(1, ["a", "b"])])
+    file.path.parent.mkdir()
+    file.append([update(2, ["a", "b"])])
+    assert file.read() == [update(2, ["a", "b"])]
