@@ -27,6 +27,7 @@ from fedtag.server.run.rounds import Rounds
 from fedtag.server.tracking.rows import RoundRow, Summary
 from fedtag.server.tracking.run_directory import RunDirectory
 from fedtag.server.tracking.run_log import coordinator_log
+from tests.crossings import crossings
 
 FIRST_NODE = 2
 TINY: dict[str, object] = {
@@ -174,6 +175,11 @@ class Tried:
     def phases(self) -> list[str]:
         """The phase of each exchange; that of members where others only scored."""
         return [max((one.told.phase for one in exchange), default="") for exchange in self.grid.exchanges]
+
+    @property
+    def disclosures(self) -> list[dict[str, Any]]:
+        """A row for each who sent to whom."""
+        return crossings(self.place / "run")
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         text = (self.place / "run" / f"{name}.jsonl").read_text(encoding="utf-8")

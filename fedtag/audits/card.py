@@ -13,6 +13,7 @@ from fedtag.common.audit_log.lines import Line
 from fedtag.common.audit_log.verification import Verified, lines_of, verify
 from fedtag.common.errors import RunError
 from fedtag.common.homes import home_folder
+from fedtag.common.methods.base import WORKING
 from fedtag.common.models.parameters import fingerprint
 from fedtag.common.secure.roster import read_roster
 from fedtag.server.tracking.model_card import CARD, model_card
@@ -139,9 +140,10 @@ def _files(run: RunDirectory, released: Released) -> list[str]:
 
 def _disclosed(run: RunDirectory, exchanges: Sequence[Exchanged]) -> list[str]:
     stated: Counter[Row] = Counter(
-        (row.round, row.sender, word(row.kind), row.bytes, row.protected)
+        (row.round, one.sender, word(row.kind), one.bytes, row.protected)
         for row in run.read_disclosures()
-        if row.sender != "server"
+        if not row.from_server and row.kind != WORKING
+        for one in row.crossings
     )
     came: Counter[Row] = Counter(
         row

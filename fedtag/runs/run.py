@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fedtag.common.errors import ConfigError, RunError
+from fedtag.runs.disclosure_frame import disclosure_frame
 from fedtag.server.tracking.row_objects import row_to_object
 from fedtag.server.tracking.run_directory import RunDirectory
 
@@ -91,8 +92,14 @@ class Run:
 
     @property
     def disclosures(self) -> pd.DataFrame:
-        """A row for each kind of record that crossed the network: from, to, bytes, what it reveals, its protection."""
-        return _frame(self._directory.read_disclosures())
+        """What crossed the network: a row for each exchange, direction and kind of record.
+
+        Returns:
+            columns round, phase, kind, from, to, count, bytes, counts, sizes, reveals, protected. `from`, `to`,
+            `counts` and `sizes` are lists with an entry for each who sent to whom; `count` and `bytes` are sums of
+            the latter two. docs/disclosures.md has types and units.
+        """
+        return disclosure_frame(self._directory.read_disclosures())
 
     @property
     def model(self) -> dict[str, Tensor]:

@@ -37,7 +37,9 @@ from fedtag.runs.simulation import PreparedRun, errors_kept
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.state.progress import SilentProgress
 from fedtag.server.strategies.aggregation import Aggregation
+from fedtag.server.tracking.disclosures import Disclosure
 from fedtag.server.tracking.rows import RoundRow
+from fedtag.server.tracking.run_directory import RunDirectory
 
 MOST = 1e12
 """Bytes of a reply that is read again."""
@@ -188,9 +190,9 @@ class Trial:
         return lines(self.path / "clients.jsonl")
 
     @cached_property
-    def disclosures(self) -> list[dict[str, Any]]:
+    def disclosures(self) -> list[Disclosure]:
         """Of disclosures.jsonl."""
-        return lines(self.path / "disclosures.jsonl")
+        return RunDirectory.open(self.path).read_disclosures()
 
     @property
     def state(self) -> Mapping[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,15 +12,14 @@ from fedtag.common.methods.crossing import bytes_by_kind
 from fedtag.common.methods.records import Record
 from fedtag.common.numerics.scores import LOCAL, Tally, pooled
 from fedtag.common.secure.names import SHOWN
-from fedtag.common.wire.records import Content, Instruction, Reply
+from fedtag.common.wire.records import Instruction, Reply
 from fedtag.common.wording.scoring import METRICS, column
 from fedtag.server.exchange.screening import tallies
 from fedtag.server.state.round import Traffic
 from fedtag.server.state.scores import PooledScores
 from fedtag.server.strategies.selection import selection, spread
-from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow
-
-SERVER = "server"
+from fedtag.server.tracking.disclosures import SERVER, Crossing, Disclosure
+from fedtag.server.tracking.rows import ClientRow, RoundRow
 
 
 def pool_scores(
@@ -185,52 +185,43 @@ def columns_of(reply: Reply, declared: Mapping[str, Record]) -> dict[str, Any]:
 
 def disclosures(
     round_number: int,
+    phase: str,
     instructions: Mapping[str, Instruction],
     replies: Mapping[str, Reply],
     declared: Mapping[str, Record],
     signs: Mapping[str, Sequence[int]],
 ) -> list[Disclosure]:
-    """Every kind of record that crossed, in both directions; letters between clients pass the server sealed.
+    """Every kind of record that crossed, first down, then up; letters between clients pass the server sealed.
 
     What an instruction holds beside declared records are settings of the exchange. `signs` are the bytes of each sign
     of a client that it works.
     """
-    rows = []
+    down: dict[str, list[Crossing]] = defaultdict(list)
+    up: dict[str, list[Crossing]] = defaultdict(list)
+    between: dict[str, list[Crossing]] = defaultdict(list)
     for client, instruction in sorted(instructions.items()):
-        rows += _crossed(round_number, SERVER, client, instruction.content, declared)
+        for kind, size in bytes_by_kind(instruction.content, declared).items():
+            down[kind].append(Crossing(SERVER, client, 1, size))
     for client, reply in sorted(replies.items()):
-        rows += _crossed(round_number, client, SERVER, reply.content, declared)
+        for kind, size in bytes_by_kind(reply.content, declared).items():
+            up[kind].append(Crossing(client, SERVER, 1, size))
         shown = reply.content.values.get(SHOWN) or {}
-        rows += [
-            Disclosure(
-                round_number,
-                client,
-                letter.recipient,
-                letter.kind,
-                len(letter.body),
-                declared[letter.kind].reveals,
-                "encrypted",
-                shown.get(letter.kind, {}).get(letter.recipient, 1),
-            )
-            for letter in reply.content.letters
-        ]
-    told = declared[WORKING]
-    return rows + [
-        Disclosure(
-            round_number, client, SERVER, WORKING, sum(sizes), told.reveals, told.protected, len(sizes)
-        )
-        for client, sizes in sorted(signs.items())
-    ]
-
-
-def _crossed(
-    round_number: int, sender: str, receiver: str, content: Content, declared: Mapping[str, Record]
-) -> list[Disclosure]:
+        for letter in reply.content.letters:
+            count = shown.get(letter.kind, {}).get(letter.recipient, 1)
+            between[letter.kind].append(Crossing(client, letter.recipient, count, len(letter.body)))
+    for client, sizes in sorted(signs.items()):
+        up[WORKING].append(Crossing(client, SERVER, len(sizes), sum(sizes)))
     return [
-        Disclosure(
-            round_number, sender, receiver, kind, size, declared[kind].reveals, declared[kind].protected
+        Disclosure.of(
+            round_number,
+            phase,
+            kind,
+            crossings,
+            declared[kind].reveals,
+            "encrypted" if way is between else declared[kind].protected,
         )
-        for kind, size in bytes_by_kind(content, declared).items()
+        for way in (down, up, between)
+        for kind, crossings in sorted(way.items())
     ]
 
 

@@ -185,7 +185,7 @@ class Phases:
             add_durations(current.seconds, exchanged.seconds, accepted)
             signs = {self.inbox.label(node, self.run_state): one for node, one in exchanged.signs.items()}
             self.directory.append_disclosures(
-                disclosures(current.number, labelled, accepted, self.inbox.declared, signs)
+                disclosures(current.number, phase.name, labelled, accepted, self.inbox.declared, signs)
             )
             for client, reason in sorted((name, why) for name, why in refused.items() if name not in known):
                 note = f"round {current.number}, {client} is left out: {reason}"

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from fedtag.server.pages.chart import Chart
-from fedtag.server.tracking.rows import ClientRow, Disclosure
+from fedtag.server.tracking.disclosures import Disclosure
+from fedtag.server.tracking.rows import ClientRow
 from fedtag.server.tracking.run_directory import RunDirectory
 
 SECTION = """\

@@ -8,8 +8,8 @@ from fedtag.common.secure.phases import SHARES
 from fedtag.server.pages.chart import Chart, Series, line_chart
 from fedtag.server.pages.section import Recorded, ReportSection, Table
 from fedtag.server.pages.wording import count, percent, size, unit_of
-from fedtag.server.tracking.disclosure_table import SERVER
-from fedtag.server.tracking.rows import ClientRow, Disclosure
+from fedtag.server.tracking.disclosures import Crossing, Disclosure
+from fedtag.server.tracking.rows import ClientRow
 
 CONDENSED = (
     "Copied: condensed nodes whose features are those of a real node. Close: those nearer to a real node than any "
@@ -20,9 +20,7 @@ SHOWN = "What each client showed to whom. The server carried it sealed, and saw 
 
 def shared_sections(recorded: Recorded) -> Sequence[ReportSection]:
     """Graphs that clients condensed by themselves, and letters between clients; none where there are neither."""
-    letters = [
-        row for row in recorded.disclosures if SERVER not in (row.sender, row.receiver) and row.kind != SHARES
-    ]
+    letters = [row for row in recorded.disclosures if row.between_clients and row.kind != SHARES]
     found = []
     if condensed := condensed_rows(recorded.clients):
         table = Table(("Client",), ("Nodes", "Condensed", "Copied", "Close"), condensed, CONDENSED)
@@ -51,12 +49,13 @@ def condensed_rows(clients: Sequence[ClientRow]) -> tuple[tuple[str, ...], ...]:
 
 def shown_rows(letters: Sequence[Disclosure]) -> tuple[tuple[str, ...], ...]:
     """A row for each pair of clients and kind of record."""
-    totals: dict[tuple[str, str, str], list[Disclosure]] = {}
+    totals: dict[tuple[str, str, str], list[Crossing]] = {}
     for row in letters:
-        totals.setdefault((row.sender, row.receiver, row.kind), []).append(row)
+        for one in row.crossings:
+            totals.setdefault((one.sender, one.receiver, row.kind), []).append(one)
     return tuple(
-        (*pair, count(sum(row.count for row in rows)), size(sum(row.bytes for row in rows)))
-        for pair, rows in sorted(totals.items())
+        (*pair, count(sum(one.count for one in crossed)), size(sum(one.bytes for one in crossed)))
+        for pair, crossed in sorted(totals.items())
     )
 
 

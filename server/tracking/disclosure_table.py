@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedtag.server.tracking.rows import Disclosure
+from fedtag.server.tracking.disclosures import SERVER, Disclosure
 
 NAMES_SHOWN = 2
-SERVER = "server"
 
 
 @dataclass(frozen=True)
@@ -47,13 +46,13 @@ def disclosure_totals(rows: Sequence[Disclosure]) -> list[DisclosureTotal]:
     """
     groups: dict[tuple[str, str, str, bool, bool], list[Disclosure]] = {}
     for row in rows:
-        key = (row.kind, row.reveals, row.protected, row.sender == SERVER, row.receiver == SERVER)
+        key = (row.kind, row.reveals, row.protected, row.from_server, row.to_server)
         groups.setdefault(key, []).append(row)
     return [
         DisclosureTotal(
             kind=kind,
-            senders=tuple(dict.fromkeys(row.sender for row in group)),
-            receivers=tuple(dict.fromkeys(row.receiver for row in group)),
+            senders=tuple(dict.fromkeys(name for row in group for name in row.senders)),
+            receivers=tuple(dict.fromkeys(name for row in group for name in row.receivers)),
             count=sum(row.count for row in group),
             bytes=sum(row.bytes for row in group),
             reveals=reveals,

@@ -32,7 +32,7 @@ def row_to_object(row: Row) -> dict[str, Any]:
             raise RunError(
                 f"{item.name} of a {type(row).__name__} is not finite; only a finite number can be kept"
             )
-        record[key_of(item)] = value
+        record[item.name] = value
     return {**record.pop(COLUMNS, {}), **record}
 
 
@@ -42,19 +42,14 @@ def object_to_row(kind: type[RowType], record: Mapping[str, Any]) -> RowType:
     Raises:
         RunError: a key without a default is missing.
     """
-    names = {key_of(item): item.name for item in fields(kind)}
-    known = {names[key]: value for key, value in record.items() if key in names}
+    names = {item.name for item in fields(kind)}
+    known = {key: value for key, value in record.items() if key in names}
     if COLUMNS in names:
         known[COLUMNS] = {key: value for key, value in record.items() if key not in names}
     try:
         return kind(**known)
     except TypeError as error:
         raise RunError(f"an object is no {kind.__name__}: {error}") from error
-
-
-def key_of(item: Field[Any]) -> str:
-    """The name of a field in the files."""
-    return str(item.metadata.get("key", item.name))
 
 
 def may_be_empty(item: Field[Any]) -> bool:

@@ -1,7 +1,6 @@
-"""The records of a run directory, one frozen dataclass for each kind of file.
+"""The records of a run directory, one frozen dataclass for each kind of file; field names are the keys in the files.
 
-Field names are the keys in the files, with two exceptions: a disclosure's `sender` and `receiver` are
-written as `from` and `to`.
+What crossed the network has a form of its own (`disclosures`).
 """
 
 from __future__ import annotations
@@ -9,13 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar
 
 from fedtag.common.errors import RunError
 from fedtag.common.wording.scoring import METRICS, column
-
-Protection = Literal["none", "masked", "encrypted", "noised"]
-"""What hides a record from whoever receives or carries it."""
 
 
 @dataclass(frozen=True)
@@ -104,29 +100,6 @@ class ClientRow:
 
     def __post_init__(self) -> None:
         check_fractions(self, f"client {self.client!r} in round {self.round}")
-
-
-@dataclass(frozen=True)
-class Disclosure:
-    """One line of disclosures.jsonl: a kind of record that crossed the network.
-
-    `count` is the number of such records, `bytes` their size as sent, `reveals` what a reader of the
-    record learns, in words.
-    """
-
-    round: int
-    sender: str = field(metadata={"key": "from"})
-    receiver: str = field(metadata={"key": "to"})
-    kind: str
-    bytes: int
-    reveals: str
-    protected: Protection
-    count: int = 1
-
-    def __post_init__(self) -> None:
-        if self.protected not in get_args(Protection):
-            allowed = ", ".join(get_args(Protection))
-            raise RunError(f"a disclosure's protection is {self.protected!r}; it must be one of {allowed}")
 
 
 @dataclass(frozen=True)
@@ -230,10 +203,10 @@ class Summary:
         return NodeTokens(*((total or 0) / self.llm_summaries for total in totals))
 
 
-Row = RoundRow | ClientRow | Disclosure | Summary
+Row = RoundRow | ClientRow | Summary
 SCORES = (*map(column, METRICS), "_ece")
 """How the names of fields end that hold a fraction."""
-RowType = TypeVar("RowType", RoundRow, ClientRow, Disclosure, Summary)
+RowType = TypeVar("RowType", RoundRow, ClientRow, Summary)
 
 
 def check_fractions(row: Row, where: str) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from torch import Tensor
 
 from fedtag.common.errors import RunError
 from fedtag.common.tensors import tensor_bytes, tensors_of
+from fedtag.server.tracking.disclosure_file import DisclosureFile
+from fedtag.server.tracking.disclosures import Disclosure
 from fedtag.server.tracking.durable_files import (
     RESTORE,
     append_lines,
@@ -28,7 +31,7 @@ from fedtag.server.tracking.durable_files import (
     write_atomically,
 )
 from fedtag.server.tracking.row_objects import object_to_row, row_to_object
-from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow, RowType, Summary
+from fedtag.server.tracking.rows import ClientRow, RoundRow, RowType, Summary
 from fedtag.server.tracking.toml_values import toml_table
 
 CONFIG = "config.toml"
@@ -60,6 +63,8 @@ class RunDirectory:
         self.path = Path(path)
         if resume:
             require_run(self.path)
+            # What another version began is refused before anything of it is changed.
+            self._disclosures.read()
             for name in (METRICS, CLIENTS, DISCLOSURES):
                 drop_unfinished_line(self.path / name)
             return
@@ -101,6 +106,10 @@ class RunDirectory:
         with exclusively(self.path):
             yield
 
+    @cached_property
+    def _disclosures(self) -> DisclosureFile:
+        return DisclosureFile(self.path / DISCLOSURES)
+
     @property
     def finished(self) -> bool:
         """Whether the summary, which a run writes last, is there."""
@@ -129,7 +138,7 @@ class RunDirectory:
 
     def append_disclosures(self, rows: Sequence[Disclosure]) -> None:
         """Append to disclosures.jsonl."""
-        append_lines(self.path / DISCLOSURES, [row_to_object(row) for row in rows])
+        self._disclosures.append(rows)
 
     def write_summary(self, summary: Summary) -> None:
         """Write summary.json, which marks the run as finished."""
@@ -190,8 +199,10 @@ class RunDirectory:
         return self._rows(ClientRow, CLIENTS)
 
     def read_disclosures(self) -> list[Disclosure]:
-        """The rows of disclosures.jsonl; errors as of `read_rounds`."""
-        return self._rows(Disclosure, DISCLOSURES)
+        """The rows of disclosures.jsonl; errors as of `read_rounds`, and of a file of another schema."""
+        if self.finished:
+            require_whole(self.path / DISCLOSURES)
+        return self._disclosures.read()
 
     def read_summary(self) -> Summary | None:
         """The summary, None where the run has not finished.

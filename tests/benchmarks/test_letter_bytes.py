@@ -63,7 +63,7 @@ def sent(folder: Path, clients: int, exchange: str) -> Sent:
     quiet = [row for row in rows if row.kind == PORTRAIT and (row.round - 1) % RECLUSTER]
     talks = {row.round: set[tuple[str, str]]() for row in quiet}
     for row in quiet:
-        talks[row.round].add((row.sender, row.receiver))
+        talks[row.round] |= {(one.sender, one.receiver) for one in row.crossings}
     return Sent(
         {number: frozenset(pairs) for number, pairs in talks.items()},
         sum(row.bytes for row in quiet) / len(talks),

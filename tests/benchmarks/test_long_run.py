@@ -62,8 +62,8 @@ def test_fifty_rounds_take_no_more_memory_than_ten(
                 samples.setdefault(name, {})[number] = size
         running.finish()
         starts = [place_of(home).log.read_text().count("listens") for home in federation.workspaces.values()]
-    told = [row for row in running.disclosures if row.kind == "sizes"]
-    exchanges = {name: sum(row.sender == name for row in told) for name in sites}
+    told = [name for row in running.disclosures if row.kind == "sizes" for name in row.senders]
+    exchanges = {name: told.count(name) for name in sites}
     lines = [
         f"FedAvg, three sites of 60 nodes, {ROUNDS} rounds over gRPC, resident memory in MiB",
         f"  {'':<24}{'round 1':>9}{f'round {WARM}':>10}{f'round {ROUNDS}':>10}{'growth':>9}",

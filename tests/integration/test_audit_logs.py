@@ -19,6 +19,8 @@ from fedtag.common.audit_log.verification import lines_of, verify
 from fedtag.common.errors import RunError
 from fedtag.common.wire.records import Content, Instruction, Reply
 from fedtag.deploy.cli import app
+from fedtag.server.tracking.disclosures import Crossing, Disclosure
+from fedtag.server.tracking.run_directory import RunDirectory
 from tests.tiny import Tiny, Tried
 
 MARK = "zqmark"
@@ -169,13 +171,31 @@ def test_a_card_that_says_something_else_is_found(finished: Tried) -> None:
 
 def test_disclosures_that_leave_something_out_are_found(finished: Tried) -> None:
     path = finished.place / "run" / "disclosures.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    gone = next(line for line in lines if '"update"' in line and '"site-1"' in line)
-    path.write_text("".join(line for line in lines if line != gone))
+    rows = RunDirectory.open(path.parent).read_disclosures()
+    path.unlink()
+    left = {
+        row: [one for one in row.crossings if (row.kind, one.sender) != ("update", "site-1")] for row in rows
+    }
+    RunDirectory.open(path.parent).append_disclosures(
+        [
+            Disclosure.of(row.round, row.phase, row.kind, crossings, row.reveals, row.protected)
+            for row, crossings in left.items()
+        ]
+    )
     found = faults(finished)
     assert "disclosures.jsonl is not the file whose SHA-256 the log has" in found
     assert re.search(
         r"round 1: 'update' of site-1 \(\d+ bytes\) came, and is not among the disclosures", found
+    )
+
+
+def test_signs_of_work_which_no_log_has_are_no_fault(finished: Tried) -> None:
+    sign = Crossing("site-1", "server", 2, 400)
+    RunDirectory(finished.place / "run", resume=True).append_disclosures(
+        [Disclosure.of(1, "train", "working", [sign], "that it works", "none")]
+    )
+    assert faults(finished) == (
+        "disclosures.jsonl is not the file whose SHA-256 the log has: it was changed, or is another run's"
     )
 
 

@@ -28,6 +28,7 @@ from fedtag.runs.grid import InProcessGrid
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.state.progress import LineProgress
 from fedtag.server.tracking.run_directory import RunDirectory
+from tests.crossings import crossings
 from tests.exchanges import context_of
 
 ROUNDS = 4
@@ -163,8 +164,7 @@ def test_the_server_sees_envelopes_that_it_cannot_open(neighbourhood: Neighbourh
                 opened_letter(own, key, letter.recipient, letter, stamp, 1e9)
         reader = Identity.at(neighbourhood.folder / "plain" / "work" / letter.recipient / "keys")
         assert opened_letter(reader, public[letter.sender], letter.recipient, letter, stamp, 1e9).tensors
-    rows = [json.loads(line) for line in (directory.path / "disclosures.jsonl").read_text().splitlines()]
-    between = [row for row in rows if "server" not in (row["from"], row["to"])]
+    between = [row for row in crossings(directory.path) if "server" not in (row["from"], row["to"])]
     assert {row["protected"] for row in between} == {"encrypted"}
     cores = [
         condensed_graph(session.data, context_of(session, run=postman.seen[0].run))[0] for session in sessions

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from fedtag.common.wire.records import Instruction
 from fedtag.deploy.cli import app
+from tests.crossings import crossings
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Federated
@@ -116,7 +117,7 @@ def test_a_core_of_the_round_is_told_as_other_condensed_graphs_are(
         assert told["copied"] == 1
     assert json.loads((out / "summary.json").read_text())["ratio"] == 0.2
     assert "<h3>Condensed graphs</h3>" in (out / "report.html").read_text()
-    kinds = {json.loads(line)["kind"] for line in (out / "disclosures.jsonl").read_text().splitlines()}
+    kinds = {row["kind"] for row in crossings(out)}
     assert "condensation" in kinds
     # The core itself stays where it is.
     assert not kinds & {"core", "x", "y", "nodes", "condensed"}

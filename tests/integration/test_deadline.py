@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,8 +41,6 @@ def test_endless_training_ends_in_time_and_counts_with_its_steps(
         (3, 0, False)
     ] * 2
     assert run.read_config()["exchange"]["deadline"] == DEADLINE
-    kinds = {
-        json.loads(line)["kind"] for line in (tmp_path / "run/disclosures.jsonl").read_text().splitlines()
-    }
+    kinds = {row.kind for row in run.read_disclosures()}
     assert ("sign" in kinds) == ("masked" in kinds) == bool(privacy)
     assert ("update" in kinds) != bool(privacy)

@@ -39,6 +39,7 @@ from fedtag.runs.grid import InProcessGrid
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.state.progress import LineProgress
 from fedtag.server.tracking.run_directory import RunDirectory
+from tests.crossings import crossings
 
 NODES, DIM, OWNERS = 60, 9, 4
 SETTINGS: dict[str, Any] = {
@@ -351,9 +352,7 @@ def size_of(body: bytes) -> int:
 
 def test_disclosures_say_what_the_shared_key_means(world: World, runs: dict[str, Run]) -> None:
     run = run_of(world, runs, "encrypted")
-    lines = (run.directory.path / "disclosures.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    by_kind = {row["kind"]: row for row in rows}
+    by_kind = {row["kind"]: row for row in crossings(run.directory.path)}
     assert "works together with the server" in by_kind[KEY]["reveals"]
     assert by_kind[REQUEST]["protected"] == "encrypted"
     assert "neighbour-exchange.min-neighbours" in by_kind[PARTS]["reveals"]

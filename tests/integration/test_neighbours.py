@@ -80,7 +80,7 @@ def test_only_updates_of_the_generator_leave_a_site(plain: Tried) -> None:
         assert all(name.startswith("update/") for name in reply.content.tensors)
         assert reply.content.values.keys() <= {"sizes", "training", "seconds", "introduction", "initial"}
         assert not reply.content.letters
-    told = {(row["from"] == "server", row["kind"]) for row in plain.lines("disclosures")}
+    told = {(row["from"] == "server", row["kind"]) for row in plain.disclosures}
     up = {kind for server, kind in told if not server}
     assert up == {"update", "sizes", "training", "seconds", "introduction", "initial", "scores"}
     assert (True, "generator") in told

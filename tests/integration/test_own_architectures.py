@@ -205,7 +205,7 @@ def test_architectures_stay_at_the_sites(once: Callable[..., Tried]) -> None:
     assert {row["parameters"] for row in run.lines("clients")} == {None}
     assert run.summary is not None
     assert run.summary.parameters is None
-    assert not any(row["kind"] == "architecture" for row in run.lines("disclosures"))
+    assert not any(row["kind"] == "architecture" for row in run.disclosures)
     for session in run.sessions:
         (drawn,) = session.site.state.rglob("architecture.svg")
         assert drawn.read_text().startswith("<svg")

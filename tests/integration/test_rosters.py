@@ -53,7 +53,7 @@ def test_a_run_with_rosters_takes_three_exchanges_a_round(tiny: Tiny) -> None:
     plain = tiny({"rounds": 2})
     for name, value in plain.state.items():
         assert torch.allclose(value, run.state[name], rtol=0, atol=1e-6)
-    kinds = {row["kind"]: row["reveals"] for row in run.lines("disclosures")}
+    kinds = {row["kind"]: row["reveals"] for row in run.disclosures}
     assert "signatures" in kinds["sign"]
 
 

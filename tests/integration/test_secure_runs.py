@@ -162,7 +162,7 @@ def test_nothing_of_a_single_client_is_told_when_statistics_are_hidden(
         assert all(row[name] is None for name in SINGLE_VALUES | {"local_test_accuracy", "steps"})
         assert row["statistics"] == row["scores"] == {}
         assert row["weight"] == pytest.approx(1 / 3)
-    kinds = {row["kind"] for row in run.lines("disclosures")}
+    kinds = {row["kind"] for row in run.disclosures}
     assert not kinds & {"update", "scores", "sizes", "training", "statistics", "condensation", "tokens"}
 
 
@@ -208,7 +208,7 @@ def test_a_block_serves_so_many_sums(tiny: Tiny) -> None:
 
 def test_what_is_disclosed_is_said(once: Callable[..., Tried]) -> None:
     run = once({"method": "fedavg", **SECURE})
-    rows = run.lines("disclosures")
+    rows = run.disclosures
     uploads = [row for row in rows if row["kind"] == "masked"]
     assert len(uploads) == 9
     assert {(row["protected"], row["to"]) for row in uploads} == {("masked", "server")}

@@ -40,6 +40,7 @@ from fedtag.common.wire.signs import Collect, lost, serialised_sign, sign_of
 from fedtag.runs.grid import InProcessGrid
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.tracking.run_directory import RunDirectory
+from tests.crossings import crossings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LISTENS = re.compile(r"worker (\d+) listens")
@@ -174,7 +175,7 @@ def test_a_run_through_workers_equals_one_in_this_process(
         finally:
             asked = [ask(own, "stop", 10.0) for own in workspaces]
         assert asked == [kind == "worker"] * 2
-        signs = {row.sender for row in directory.read_disclosures() if row.kind == "working"}
+        signs = {row["from"] for row in crossings(directory.path) if row["kind"] == "working"}
         # The first message waits for PyTorch at least.
         assert signs >= set(names) if (kind, patience) == ("worker", "0.001") else not signs
         rows = [(row.train_loss, row.test_accuracy) for row in directory.read_rounds()]

@@ -139,5 +139,5 @@ def test_under_masks_a_run_with_signs_is_that_without_to_the_bit(
     assert (found.path / model).read_bytes() == (expected.path / model).read_bytes()
     signs = [row for row in found.read_disclosures() if row.kind == "working"]
     assert sum(row.count for row in signs) == talking.signs
-    assert {(row.receiver, row.protected) for row in signs} == {("server", "none")}
+    assert {(row.to_server, row.protected) for row in signs} == {(True, "none")}
     assert not [row for row in expected.read_disclosures() if row.kind == "working"]

@@ -22,7 +22,8 @@ from fedtag.deploy.federation.local import SERVE
 from fedtag.deploy.federation.ports import LOOPBACK, answers, free_ports
 from fedtag.deploy.federation.processes import Program, ProgramGroup, wait_until_ready
 from fedtag.deploy.federation.transport import in_clear, secured
-from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow
+from fedtag.server.tracking.disclosures import Disclosure
+from fedtag.server.tracking.rows import ClientRow, RoundRow
 from fedtag.server.tracking.run_directory import RunDirectory
 
 START_SECONDS = 90.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedtag.common.methods.fedc4.names import NODES, PORTRAIT
-from fedtag.server.tracking.rows import Disclosure
+from fedtag.server.tracking.disclosures import Disclosure
 from fedtag.server.tracking.run_directory import RunDirectory
 from tests.system.breakable import Breakable
 from tests.system.conftest import NAMES, Undisturbed, assert_same_model
@@ -29,9 +29,10 @@ LETTERS: dict[str, bool | int | float | str] = {
 def shown(rows: list[Disclosure]) -> list[tuple[int, str, str, str, int, int]]:
     """What sites showed one another: round, sender, receiver, kind, number and bytes."""
     return sorted(
-        (row.round, row.sender, row.receiver, row.kind, row.count, row.bytes)
+        (row.round, one.sender, one.receiver, row.kind, one.count, one.bytes)
         for row in rows
-        if {row.sender, row.receiver} <= set(NAMES)
+        for one in row.crossings
+        if {one.sender, one.receiver} <= set(NAMES)
     )
 
 

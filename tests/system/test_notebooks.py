@@ -18,6 +18,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell
 
 from tests.audited import page_blocks
+from tests.crossings import crossings
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NOTEBOOKS = sorted(path.name for path in EXAMPLES.glob("*.ipynb"))
@@ -89,7 +90,7 @@ def test_a_method_of_ones_own_is_compared(tmp_path: Path) -> None:
         said = [float(value) for value in line.split()[1:]]
         assert said == pytest.approx([row[key] for key in ("round", "train_loss", "test_accuracy")], abs=1e-5)
     runs, disclosed = told(outputs)
-    crossed = lines(tmp_path / "runs" / "first" / "disclosures.jsonl")
+    crossed = crossings(tmp_path / "runs" / "first")
     assert sum(one["bytes"] for one in disclosed) == sum(one["bytes"] for one in crossed)
     found: dict[str, list[float]] = {"fedavg": [], "focal": []}
     for one in runs:

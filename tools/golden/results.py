@@ -73,17 +73,20 @@ def _in_rows(name: str, one: Path, other: Path) -> Iterator[str]:
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
-    """The rows of a file; disclosures in order of their rounds and of what they say."""
+    """The lines of a file; of disclosures without what follows from times."""
     if not file.is_file():
         return []
     rows: list[dict[str, Any]] = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     if file.name != DISCLOSURES:
         return rows
-    for row in rows:
-        if row["kind"] == TIMED:
-            row.pop("bytes", None)
-    # The kinds of one message are written in the order of a set, which is another one in every process.
-    return sorted(rows, key=lambda row: (row["round"], json.dumps(row, sort_keys=True)))
+    return [
+        {
+            key: value
+            for key, value in row.items()
+            if row.get("kind") != TIMED or key not in ("bytes", "sizes")
+        }
+        for row in rows
+    ]
 
 
 def _document(file: Path) -> Any:

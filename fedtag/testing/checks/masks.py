@@ -45,7 +45,7 @@ def masks_change_nothing_but_rounding(subject: Subject) -> None:
     """Where its phases allow secure aggregation, the same model comes of masked sums, and no update is seen."""
     clear, masked = _pair(subject)
     require(_near(clear, masked), subject, "comes to another model under secure aggregation")
-    kinds = {row["kind"] for row in masked.disclosures if row["from"] != "server"}
+    kinds = {row.kind for row in masked.disclosures if not row.from_server}
     require("update" not in kinds, subject, "sends an update in clear under secure aggregation")
 
 

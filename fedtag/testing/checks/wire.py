@@ -11,9 +11,12 @@ def nothing_crosses_but_what_is_declared(subject: Subject) -> None:
     """Every kind of record is declared and disclosed; a letter is disclosed as sealed, from whom and to whom."""
     trial, config = subject.plain, subject.config
     declared = declared_records(config).keys()
-    disclosed = {(row["round"], row["from"], row["kind"]) for row in trial.disclosures}
-    names = ("round", "from", "to", "kind", "protected")
-    sealed = {tuple(row[name] for name in names) for row in trial.disclosures}
+    disclosed = {(row.round, name, row.kind) for row in trial.disclosures for name in row.senders}
+    sealed = {
+        (row.round, one.sender, one.receiver, row.kind, row.protected)
+        for row in trial.disclosures
+        for one in row.crossings
+    }
     require(trial.watch.replies, subject, "has no reply that can be read")
     for reply in trial.watch.replies:
         kinds = {name.partition("/")[0] for name in reply.content.tensors} | reply.content.values.keys()

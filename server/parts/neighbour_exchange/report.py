@@ -11,9 +11,8 @@ from fedtag.common.parts.neighbour_exchange.names import COUNTS, KEY, PARTS, REQ
 from fedtag.server.pages.section import Recorded, ReportSection, Table
 from fedtag.server.pages.wording import count, size
 from fedtag.server.parts.neighbour_exchange.method import FILE
-from fedtag.server.tracking.disclosure_table import SERVER
+from fedtag.server.tracking.disclosures import Disclosure
 from fedtag.server.tracking.durable_files import read_object
-from fedtag.server.tracking.rows import Disclosure
 from fedtag.server.tracking.run_directory import RunDirectory
 
 EXCHANGED = {
@@ -85,8 +84,8 @@ def exchange_traffic(disclosures: Sequence[Disclosure]) -> dict[str, int]:
     sizes: dict[str, int] = defaultdict(int)
     for row in disclosures:
         if row.kind == PARTS:
-            sizes[f"{PARTS} {'up' if row.receiver == SERVER else 'down'}"] += row.bytes
-        elif row.kind in (REQUEST, KEY) and SERVER not in (row.sender, row.receiver):
+            sizes[f"{PARTS} {'up' if row.to_server else 'down'}"] += row.bytes
+        elif row.kind in (REQUEST, KEY) and row.between_clients:
             sizes[row.kind] += row.bytes
     return {name: sizes[kind] for kind, name in EXCHANGED.items() if kind in sizes}
 

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from fedtag.common.randomness import numpy_generator
-from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary, best_round
+from fedtag.server.tracking.disclosures import Crossing, Disclosure
+from fedtag.server.tracking.rows import ClientRow, RoundRow, Summary, best_round
 from fedtag.server.tracking.run_directory import RunDirectory
 
 CLIENTS = ("charité", "hospital-north", "hospital-south", "مستشفى", "university-clinic-of-the-lower-rhine")
@@ -86,7 +87,7 @@ def write_run(
         run.append_clients(
             [client_row(name, min(index, 5), row, fails, failing) for index, name in enumerate(clients)]
         )
-        run.append_disclosures([d for name in clients for d in disclosures_of(name, number)])
+        run.append_disclosures(disclosures_of(clients, number))
     best = best_round(rows)
     run.write_model(
         {"weight": torch.eye(3), "bias": torch.zeros(3)}, {"classes": ["theory", "a|b"], "encoder": "mini"}
@@ -145,20 +146,22 @@ def client_row(name: str, index: int, row: RoundRow, fails: bool, reason: str | 
     )
 
 
-def disclosures_of(name: str, number: int) -> list[Disclosure]:
+def disclosures_of(clients: tuple[str, ...], number: int) -> list[Disclosure]:
+    if not clients:
+        return []
+    down = [Crossing("server", name, 1, 371_904) for name in clients]
+    up = [Crossing(name, "server", 1, 372_800) for name in clients]
+    told = [Crossing(name, "server", 1, 312) for name in clients]
     rows = [
-        Disclosure(number, "server", name, "model", 371_904, "the global model", "none"),
-        Disclosure(
-            number, name, "server", "update", 372_800, "the change of the model by local training", "masked"
-        ),
-        Disclosure(
-            number, name, "server", "statistics", 312, "numbers of nodes, accuracy, class counts", "none"
+        Disclosure.of(number, "train", "model", down, "the global model", "none"),
+        Disclosure.of(number, "train", "update", up, "the change of the model by local training", "masked"),
+        Disclosure.of(
+            number, "train", "statistics", told, "numbers of nodes, accuracy, class counts", "none"
         ),
     ]
     if number == 1:
-        rows.append(
-            Disclosure(0, name, "server", "schema", 120, "names of classes, feature dimension", "none")
-        )
+        said = [Crossing(name, "server", 1, 120) for name in clients]
+        rows.append(Disclosure.of(0, "keys", "schema", said, "names of classes, feature dimension", "none"))
     return rows
 
 

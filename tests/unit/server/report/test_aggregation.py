@@ -12,7 +12,8 @@ import pytest
 
 from fedtag.server.report.page import render_report
 from fedtag.server.report.run_view import view_run
-from fedtag.server.tracking.rows import ClientRow, Disclosure
+from fedtag.server.tracking.disclosures import Crossing, Disclosure
+from fedtag.server.tracking.rows import ClientRow
 from fedtag.server.tracking.run_directory import RunDirectory
 
 Make = Callable[..., RunDirectory]
@@ -124,8 +125,9 @@ def test_who_was_left_out_and_why(make_run: Make) -> None:
 
 def test_what_the_server_learned_stands_apart(make_run: Make) -> None:
     run = make_run(rounds=4)
+    sealed = [Crossing("charité", "مستشفى", 2, 40)]
     run.append_disclosures(
-        [Disclosure(2, "charité", "مستشفى", "shares", 40, "nothing to the server", "encrypted", count=2)]
+        [Disclosure.of(2, "train", "shares", sealed, "nothing to the server", "encrypted")]
     )
     text = page(run)
     learned = text[text.index("What the server learned") : text.index("What the clients received")]

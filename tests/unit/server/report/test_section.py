@@ -15,7 +15,8 @@ from fedtag.server.pages.section import Recorded, ReportSection, Table
 from fedtag.server.report.made_of import made_of
 from fedtag.server.report.page import render_report, write_report
 from fedtag.server.report.run_view import view_run
-from fedtag.server.tracking.rows import ClientRow, Disclosure
+from fedtag.server.tracking.disclosures import Crossing, Disclosure
+from fedtag.server.tracking.rows import ClientRow
 from fedtag.server.tracking.run_directory import RunDirectory
 
 METHOD = "of-this-test"
@@ -85,7 +86,8 @@ def test_letters_and_condensed_graphs_are_shown_whatever_the_method(
     make_run: Callable[..., RunDirectory],
 ) -> None:
     run = make_run(method="fedavg", rounds=1)
-    run.append_disclosures([Disclosure(1, "north", "south", "portrait", 2000, "a mean", "none", count=3)])
+    shown = [Crossing("north", "south", 1, 500), Crossing("north", "south", 2, 1500)]
+    run.append_disclosures([Disclosure.of(1, "nodes", "portrait", shown, "a mean", "none")])
     told = {"nodes": 50, "core": 5, "copied": 0.5, "close": None}
     run.append_clients([ClientRow(2, "north", 50, 10, None, None, None, {}, condensation=told)])
     page = render_report([view_run(run.path, "run")])

@@ -26,6 +26,7 @@ from fedtag.runs.grid import InProcessGrid
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.tracking.rows import RoundRow
 from fedtag.server.tracking.run_directory import RunDirectory
+from tests.crossings import crossings
 
 Change = Callable[[Message, Message], Message | None]
 Script = Callable[[int, int, Message, Message], Message | None]
@@ -548,5 +549,5 @@ def test_disclosures_survive_a_resumption(federate: Federate, tmp_path: Path) ->
     Rounds(
         InProcessGrid(federate(config, "a")), config, RunDirectory(tmp_path / "run", resume=True), Notes()
     ).run()
-    updates = [row for row in lines(tmp_path / "run" / "disclosures.jsonl") if row["kind"] == "update"]
+    updates = [row for row in crossings(tmp_path / "run") if row["kind"] == "update"]
     assert sorted({row["round"] for row in updates}) == [1, 2, 3, 4]

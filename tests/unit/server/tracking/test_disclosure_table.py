@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from fedtag.server.tracking.disclosure_table import disclosure_totals
-from fedtag.server.tracking.rows import Disclosure
+from fedtag.server.tracking.disclosures import Crossing, Disclosure, Protection
+
+
+def key(number: int, protected: Protection, *crossings: Crossing) -> Disclosure:
+    return Disclosure.of(number, "train", "key", crossings, "a key", protected)
 
 
 def test_rounds_are_counted_once_and_directions_stay_apart() -> None:
     rows = [
-        Disclosure(3, "a", "server", "key", 5, "a key", "none"),
-        Disclosure(1, "a", "server", "key", 5, "a key", "none"),
-        Disclosure(1, "b", "server", "key", 7, "a key", "none", count=2),
-        Disclosure(1, "server", "a", "key", 9, "a key", "none"),
-        Disclosure(2, "a", "b", "key", 11, "a key", "none"),
-        Disclosure(2, "a", "b", "key", 13, "a key", "encrypted"),
+        key(3, "none", Crossing("a", "server", 1, 5)),
+        key(1, "none", Crossing("a", "server", 1, 5), Crossing("b", "server", 2, 7)),
+        key(1, "none", Crossing("server", "a", 1, 9)),
+        key(2, "none", Crossing("a", "b", 1, 11)),
+        key(2, "encrypted", Crossing("a", "b", 1, 13)),
     ]
     up, down, across, sealed = disclosure_totals(rows)
     assert (up.rounds, up.first_round, up.last_round) == ((1, 3), 1, 3)

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from fedtag.server.tracking.disclosure_table import disclosure_totals, listed
+from fedtag.server.tracking.disclosures import Crossing, Disclosure, Protection
 from fedtag.server.tracking.markdown import cell
 from fedtag.server.tracking.model_card import model_card, write_model_card
-from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary
+from fedtag.server.tracking.rows import ClientRow, RoundRow, Summary
 from fedtag.server.tracking.run_directory import RunDirectory
 
 
@@ -40,7 +41,12 @@ def finished_run(path: Path, client: str, chosen: bool = True) -> RunDirectory:
     )
     run.append_clients([ClientRow(1, client, 541, 325, 0.8125, None, None, {})])
     run.append_disclosures(
-        [Disclosure(n, client, "server", "update", 1000, "the | update", "masked") for n in (1, 2)]
+        [
+            Disclosure.of(
+                n, "train", "update", [Crossing(client, "server", 1, 1000)], "the | update", "masked"
+            )
+            for n in (1, 2)
+        ]
     )
     return run
 
@@ -82,7 +88,9 @@ def test_card_holds_the_numbers_of_the_chosen_round(tmp_path: Path) -> None:
 
 def test_card_says_what_was_generated_and_what_was_noised(tmp_path: Path) -> None:
     run = finished_run(tmp_path / "run", "north")
-    run.append_disclosures([Disclosure(2, "north", "server", "core", 9, "the core", "noised")])
+    run.append_disclosures(
+        [Disclosure.of(2, "train", "core", [Crossing("north", "server", 1, 9)], "the core", "noised")]
+    )
     scores = (1, 0.8125, 0.75, 0.625, 0.875)
     tokens = (None, 1000, 3000)
     counts = {"llm_tokens_two_hop": 9000, "llm_summaries": 10}
@@ -157,11 +165,13 @@ def test_names_cannot_break_the_card(tmp_path: Path) -> None:
 
 
 def test_totals_keep_directions_and_protections_apart() -> None:
+    def row(number: int, protected: Protection, *crossings: Crossing) -> Disclosure:
+        return Disclosure.of(number, "train", "update", crossings, "the update", protected)
+
     rows = [
-        Disclosure(1, "a", "server", "update", 10, "the update", "none"),
-        Disclosure(1, "b", "server", "update", 20, "the update", "none", count=3),
-        Disclosure(2, "b", "server", "update", 20, "the update", "masked"),
-        Disclosure(2, "server", "a", "update", 5, "the update", "none"),
+        row(1, "none", Crossing("a", "server", 1, 10), Crossing("b", "server", 3, 20)),
+        row(2, "masked", Crossing("b", "server", 1, 20)),
+        row(2, "none", Crossing("server", "a", 1, 5)),
     ]
     totals = disclosure_totals(rows)
     assert [(t.senders, t.receivers, t.count, t.bytes, t.protected) for t in totals] == [

@@ -14,7 +14,6 @@ from fedtag.common.errors import RunError
 from fedtag.server.tracking.row_objects import object_to_row, row_to_object
 from fedtag.server.tracking.rows import (
     ClientRow,
-    Disclosure,
     RoundRow,
     Summary,
     best_round,
@@ -72,7 +71,6 @@ CLIENT_KEYS = [
     "test_auroc",
     "test_auprc",
 ]
-DISCLOSURE_KEYS = ["round", "from", "to", "kind", "bytes", "reveals", "protected", "count"]
 SUMMARY_KEYS = [
     "method",
     "data",
@@ -161,10 +159,6 @@ def summary(**changes: object) -> Summary:
 def test_keys_are_those_of_the_contract() -> None:
     assert list(row_to_object(round_row())) == ROUND_KEYS
     assert list(row_to_object(client_row())) == CLIENT_KEYS
-    assert (
-        list(row_to_object(Disclosure(1, "a", "server", "update", 9, "the update", "none")))
-        == DISCLOSURE_KEYS
-    )
     assert list(row_to_object(summary())) == SUMMARY_KEYS
 
 
@@ -174,12 +168,6 @@ def test_rows_survive_json(accuracy: float | None, loss: float, name: str) -> No
     back = object_to_row(RoundRow, json.loads(json.dumps(row_to_object(row), allow_nan=False)))
     finite = loss if math.isfinite(loss) else None
     assert back == round_row(val_accuracy=accuracy, train_loss=finite, seconds_by_phase={name: 1.25})
-
-
-def test_disclosure_survives_json() -> None:
-    row = Disclosure(3, "a", "server", "update", 9, "the update", "masked", count=4)
-    assert row_to_object(row)["from"] == "a"
-    assert object_to_row(Disclosure, row_to_object(row)) == row
 
 
 def test_nan_becomes_none_where_a_field_may_be_empty() -> None:
@@ -205,11 +193,6 @@ def test_an_unknown_metric_is_refused() -> None:
         RunError, match="metric of the summary is 'luck'; it must be one of accuracy, macro-f1"
     ):
         summary(metric="luck")
-
-
-def test_unknown_protection_is_refused() -> None:
-    with pytest.raises(RunError, match="'hidden'; it must be one of none, masked, encrypted, noised"):
-        Disclosure(1, "a", "b", "k", 1, "r", "hidden")  # type: ignore[arg-type]
 
 
 def test_a_summary_keeps_bins_and_what_the_accountant_says() -> None:

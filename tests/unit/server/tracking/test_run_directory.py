@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from fedtag.common.errors import RunError
 from fedtag.server.tracking import durable_files
-from fedtag.server.tracking.rows import ClientRow, Disclosure, RoundRow, Summary
+from fedtag.server.tracking.disclosures import Crossing, Disclosure
+from fedtag.server.tracking.rows import ClientRow, RoundRow, Summary
 from fedtag.server.tracking.run_directory import CLIENTS, DISCLOSURES, METRICS, SUMMARY, RunDirectory
 
 
@@ -30,7 +31,7 @@ def client_row(number: int, name: str) -> ClientRow:
 
 
 def disclosure(number: int) -> Disclosure:
-    return Disclosure(number, "a", "server", "update", 9, "the update", "none")
+    return Disclosure.of(number, "train", "update", [Crossing("a", "server", 1, 9)], "the update", "none")
 
 
 def summary() -> Summary:

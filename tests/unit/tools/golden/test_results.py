@@ -15,8 +15,11 @@ from tools.golden.results import differences, first_difference
 
 ROW = {"round": 1, "val_accuracy": 0.5, "seconds": 1.5, "seconds_by_phase": {"train": 1.0}, "bytes_up": 100}
 SENT = [
-    {"round": 1, "from": "a", "to": "server", "kind": "scores", "bytes": 7},
-    {"round": 1, "from": "a", "to": "server", "kind": "seconds", "bytes": 18},
+    {"schema": 2},
+    {"group": 0, "names": ["a", "b"]},
+    {"group": 1, "names": ["server"]},
+    {"round": 1, "from": 0, "to": 1, "kind": "scores", "bytes": 14},
+    {"round": 1, "from": 0, "to": 1, "kind": "seconds", "bytes": 36},
 ]
 SUMMARY = {"best_round": 1, "peak_rss_mb": 480.5, "versions": {"numpy": "2.4"}, "privacy": None}
 
@@ -51,10 +54,10 @@ def against(tmp_path: Path) -> Callable[..., str | None]:
 
 
 def test_times_memory_versions_and_traffic_are_no_results(against: Callable[..., str | None]) -> None:
-    told = [SENT[0], {**SENT[1], "bytes": 19}]
+    told = [*SENT[:-1], {**SENT[-1], "bytes": 37, "sizes": [18, 19]}]
     found = against(
         metrics=[{**ROW, "seconds": 9.0, "seconds_by_phase": {"train": 2.0, "score": 1.0}, "bytes_up": 101}],
-        disclosures=told[::-1],
+        disclosures=told,
         summary={**SUMMARY, "peak_rss_mb": 1.0, "versions": {"numpy": "3.0", "fedtag": "0.2"}},
     )
     assert found is None
@@ -84,10 +87,10 @@ def test_times_memory_versions_and_traffic_are_no_results(against: Callable[...,
         ({"metrics": [{**ROW, "empty": False}]}, "metrics.jsonl row 1: empty is nothing and false"),
         ({"metrics": [ROW, ROW]}, "metrics.jsonl row 2: it is nothing and {"),
         ({"clients": [{"client": "a", "round": 1, "weight": 1}]}, "clients.jsonl row 1: weight is 1.0 and 1"),
-        ({"disclosures": SENT[:1]}, "disclosures.jsonl row 2: it is "),
+        ({"disclosures": SENT[:-1]}, "disclosures.jsonl row 5: it is "),
         (
-            {"disclosures": [{**SENT[0], "bytes": 8}, SENT[1]]},
-            "disclosures.jsonl row 1: bytes is 7 and 8",
+            {"disclosures": [*SENT[:3], {**SENT[3], "bytes": 15}, SENT[4]]},
+            "disclosures.jsonl row 4: bytes is 14 and 15",
         ),
         ({"summary": {**SUMMARY, "best_round": 2}}, "summary.json: best_round is 1 and 2"),
     ],
