@@ -27,6 +27,7 @@ from fedtag.server.tracking.rows import ClientRow, RoundRow
 from fedtag.server.tracking.run_directory import RunDirectory
 
 START_SECONDS = 90.0
+START_SECONDS_A_SITE = 5.0
 PATIENCE_SECONDS = 600.0
 SMALL: Mapping[str, bool | int | float | str] = {
     "method": "fedavg",
@@ -165,7 +166,7 @@ class Breakable:
             for name in self.present:
                 self.start_node(name, wait=False)
             ready = {self.programs[name]: partial(self.online, name) for name in self.present}
-            wait_until_ready(ready, START_SECONDS)
+            wait_until_ready(ready, START_SECONDS + START_SECONDS_A_SITE * len(ready))
         except BaseException:
             self.group.stop()
             raise
