@@ -27,6 +27,7 @@ from fedtag.client.train.statistics import client_statistics, validation_accurac
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, ProtocolError
 from fedtag.common.models.assembly import initial_backbone
+from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import (
     Parameters,
     difference,
@@ -272,8 +273,14 @@ class ClientMethod(Generic[S]):
         data = self.placed(data, context)
         model = load_released(self.model(data, context).to(data.device), released)
         with torch.no_grad():
-            logits = self.logits(model, data, context)[released.path]
-            return Prediction(logits, hidden=passes.hidden_of(model, data, self.batching(data, context)))
+            # One pass gives both, unless a variant says its logits in another way.
+            hidden, logits = None, None
+            if isinstance(model, NodeClassifier):
+                batching = self.batching(data, context)
+                hidden, logits = passes.hidden_and_logits(model, data.graph.x, data.adjacency, batching)
+            if logits is None or type(self).logits is not ClientMethod.logits:
+                logits = self.logits(model, data, context)[released.path]
+            return Prediction(logits, hidden=hidden)
 
     def check(self, data: SiteData, config: RunConfig) -> None:
         """All data will do."""

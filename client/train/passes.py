@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from fedtag.client.context.site_data import SiteData
 from fedtag.client.train.batches import Batching, gathered, ready
 from fedtag.client.train.neighbourhoods import Neighbourhoods, Subgraph
 from fedtag.common.graph import Adjacency
@@ -47,13 +46,6 @@ def logits(
     if not batching.splits(x.shape[0]):
         return model(x, adjacency)
     return hidden_and_logits(model, x, adjacency, batching)[1]
-
-
-def hidden_of(model: object, data: SiteData, batching: Batching) -> Tensor | None:
-    """What a model makes of every node before it says a class; None for one that is no classifier of nodes."""
-    if not isinstance(model, NodeClassifier):
-        return None
-    return hidden_and_logits(model, data.graph.x, data.adjacency, batching)[0]
 
 
 def _through(stage: Stage, values: Values, near: Neighbourhoods, size: int, device: torch.device) -> Values:
