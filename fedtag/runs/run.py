@@ -221,7 +221,7 @@ class Run:
         """
         from fedtag.comparison.reports import report
 
-        return report([self.path], figures=figures)
+        return report([self.path], figures=figures)[0]
 
     def resume(
         self, *, rounds: int | None = None, out: str | Path | None = None, progress: bool = True
