@@ -114,8 +114,7 @@ def report(
     """Compare runs on one HTML page.
 
     Reads run directories, finished or not, and the runs of reference methods on the same data that lie beside them;
-    writes one self-contained page, and with --figures the folder figures beside it. The directories of several runs stay
-    as they are.
+    writes one self-contained page, and with --figures the folder figures beside it. Of several runs it lies in none.
 
     Example: `fedtag report runs/first runs/second --out comparison.html`
     """

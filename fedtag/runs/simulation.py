@@ -20,9 +20,10 @@ from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.text.weights import BUNDLED
 from fedtag.common.config import RunConfig, flatten
-from fedtag.common.config.places import MODELS, SEPARATOR, SOURCE, absolute_places, parts
+from fedtag.common.config.places import MODELS, SEPARATOR, SOURCE, absolute_places
 from fedtag.common.errors import ConfigError, QuorumError, RunError
 from fedtag.common.logs import field
+from fedtag.common.settings.lists import listed
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.own_code import check_own_code, keep_own_code
 from fedtag.runs.progress import Progress
@@ -221,7 +222,7 @@ def with_absolute_places(config: RunConfig, named: bool = True) -> RunConfig:
         named: whether data are read from where they are named; in memory they may be called as some folder is.
     """
     flat = config.to_flat()
-    sources = parts(config.data.source)
+    sources = list(listed(config.data.source, SOURCE, SEPARATOR))
     if named:
         sources = [str(Path(one).absolute()) if Path(one).exists() else one for one in sources]
     folders = {key: Path(str(flat[key])).expanduser() for key in MODELS if flat[key] != BUNDLED}
