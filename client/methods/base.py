@@ -27,7 +27,6 @@ from fedtag.client.train.statistics import client_statistics, validation_accurac
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, ProtocolError
 from fedtag.common.models.assembly import initial_backbone
-from fedtag.common.models.classifier import NodeClassifier
 from fedtag.common.models.parameters import (
     Parameters,
     difference,
@@ -211,11 +210,7 @@ class ClientMethod(Generic[S]):
             drawn = context.generator(number, data.site.name, "batches")
             how = self.batching(data, context), data.device, drawn
             loss, steps = in_batches(
-                lambda one: as_function(self.loss(model, one, generator), self),
-                model,
-                examples,
-                epochs,
-                *how,
+                lambda one: as_function(self.loss(model, one, generator), self), model, examples, epochs, *how
             )
             return optimise(model, loss, stepper, steps, config.prox_mu, until)
 
@@ -274,10 +269,7 @@ class ClientMethod(Generic[S]):
         model = load_released(self.model(data, context).to(data.device), released)
         with torch.no_grad():
             # One pass gives both, unless a variant says its logits in another way.
-            hidden, logits = None, None
-            if isinstance(model, NodeClassifier):
-                batching = self.batching(data, context)
-                hidden, logits = passes.hidden_and_logits(model, data.graph.x, data.adjacency, batching)
+            hidden, logits = passes.said_by(model, data, self.batching(data, context))
             if logits is None or type(self).logits is not ClientMethod.logits:
                 logits = self.logits(model, data, context)[released.path]
             return Prediction(logits, hidden=hidden)

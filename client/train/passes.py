@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from fedtag.client.context.site_data import SiteData
 from fedtag.client.train.batches import Batching, gathered, ready
 from fedtag.client.train.neighbourhoods import Neighbourhoods, Subgraph
 from fedtag.common.graph import Adjacency
@@ -46,6 +47,13 @@ def logits(
     if not batching.splits(x.shape[0]):
         return model(x, adjacency)
     return hidden_and_logits(model, x, adjacency, batching)[1]
+
+
+def said_by(model: object, data: SiteData, batching: Batching) -> tuple[Tensor | None, Tensor | None]:
+    """The same of a site's nodes; None twice for what is no classifier of nodes."""
+    if not isinstance(model, NodeClassifier):
+        return None, None
+    return hidden_and_logits(model, data.graph.x, data.adjacency, batching)
 
 
 def _through(stage: Stage, values: Values, near: Neighbourhoods, size: int, device: torch.device) -> Values:
