@@ -195,7 +195,7 @@ def test_every_dropout_pattern(federation: Callable[..., Federation], count: int
                     sites.member(name).release(
                         {"opened": [], "index": index, "survivors": list(survivors), "signatures": None}
                     )
-            with pytest.raises(QuorumError, match="masked uploads arrived"):
+            with pytest.raises(QuorumError, match=r"masked uploads? arrived"):
                 open_sum(block, index, uploads, {}, FIXED, TOLD)
             continue
         # What a survivor answers does not depend on who else answers, so one set of answers serves all patterns.
@@ -346,12 +346,12 @@ def test_two_lists_of_survivors_open_nobody(
             request = {"opened": [], "index": index, "survivors": lists[name], "signatures": signatures}
             agreeing = sum(lists[peer] == lists[name] for peer in everyone)
             if pinned and agreeing < block.threshold:
-                with pytest.raises(ProtocolError, match="survivors signed what"):
+                with pytest.raises(ProtocolError, match=r"survivors? signed what"):
                     sites.member(name).release(request)
             else:
                 answers[name] = sites.member(name).release(request)
             other = without if lists[name] == everyone else everyone
-            with pytest.raises(ProtocolError, match=r"told other survivors|is not among|survivors signed"):
+            with pytest.raises(ProtocolError, match=r"told other survivors|is not among|survivors? signed"):
                 sites.member(name).release({**request, "survivors": other})
         assert nobody_is_open(block, [answers])
 
@@ -414,7 +414,7 @@ def test_other_weights_for_other_sites_open_nothing_with_a_roster(
     listed = {"opened": [], "index": 0, "survivors": list(block.members)}
     signatures = {name: sites.member(name).sign(listed) for name in sites.names}
     for name in sites.names:
-        with pytest.raises(ProtocolError, match="2 survivors signed"):
+        with pytest.raises(ProtocolError, match="2 survivors? signed"):
             sites.member(name).release({**listed, "signatures": signatures})
 
 
