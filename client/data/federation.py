@@ -15,6 +15,7 @@ from fedtag.client.data.splitting import drawn_note, untrainable
 from fedtag.client.data.text_graph import TEST, TRAIN, VAL, TextGraph
 from fedtag.client.site.site import site_name
 from fedtag.common.errors import DataError
+from fedtag.common.wording.counts import plural
 
 
 def read_sources(sources: Sequence[str], to_split: bool = False) -> tuple[Reading, ...]:
@@ -78,6 +79,6 @@ def whole_words(graphs: Sequence[TextGraph]) -> str:
         sum(int(np.sum((graph.split == code) & (graph.labels >= 0))) for graph in graphs)
         for code in (TRAIN, VAL, TEST)
     ]
-    train, val, test = (f"{count:,}" for count in counts)
-    said = f"{nodes:,} nodes, {edges:,} edges; {train} training, {val} validation and {test} test nodes"
+    train, val, test = f"{counts[0]:,}", f"{counts[1]:,}", plural(counts[2], "test node")
+    said = f"{plural(nodes, 'node')}, {plural(edges, 'edge')}; {train} training, {val} validation and {test}"
     return f"{said}; {drawn_note()}" if any(graph.split_drawn for graph in graphs) else said

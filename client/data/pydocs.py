@@ -16,6 +16,7 @@ from fedtag.client.data.docstrings import Docstring
 from fedtag.client.data.splitting import resplit
 from fedtag.client.data.text_graph import NONE, TextGraph, canonical_edges
 from fedtag.common.errors import DataError
+from fedtag.common.settings.lists import listed
 from fedtag.common.wording.split import USUAL
 
 PYDOCS, BRIEF = "pydocs", "pydocs-brief"
@@ -52,9 +53,14 @@ def is_pydocs(source: str) -> bool:
     return source.partition(":")[0] in (PYDOCS, BRIEF)
 
 
-def packages_of(source: str) -> list[str]:
-    """The packages that pydocs:PACKAGE,PACKAGE names; SciPy where it names none."""
-    return [name.strip() for name in source.partition(":")[2].split(",") if name.strip()] or ["scipy"]
+def packages_of(source: str) -> Sequence[str]:
+    """The packages that pydocs:PACKAGE,PACKAGE names; SciPy where it names none.
+
+    Raises:
+        ConfigError: a name is empty.
+    """
+    name, _, packages = source.partition(":")
+    return listed(packages, f"{name}:") or ("scipy",)
 
 
 def read_pydocs(packages: Sequence[str] = ("scipy",), brief: bool = False) -> Pydocs:

@@ -210,11 +210,7 @@ class ClientMethod(Generic[S]):
             drawn = context.generator(number, data.site.name, "batches")
             how = self.batching(data, context), data.device, drawn
             loss, steps = in_batches(
-                lambda one: as_function(self.loss(model, one, generator), self),
-                model,
-                examples,
-                epochs,
-                *how,
+                lambda one: as_function(self.loss(model, one, generator), self), model, examples, epochs, *how
             )
             return optimise(model, loss, stepper, steps, config.prox_mu, until)
 
@@ -272,8 +268,11 @@ class ClientMethod(Generic[S]):
         data = self.placed(data, context)
         model = load_released(self.model(data, context).to(data.device), released)
         with torch.no_grad():
-            logits = self.logits(model, data, context)[released.path]
-            return Prediction(logits, hidden=passes.hidden_of(model, data, self.batching(data, context)))
+            # One pass gives both, unless a variant says its logits in another way.
+            hidden, logits = passes.said_by(model, data, self.batching(data, context))
+            if logits is None or type(self).logits is not ClientMethod.logits:
+                logits = self.logits(model, data, context)[released.path]
+            return Prediction(logits, hidden=hidden)
 
     def check(self, data: SiteData, config: RunConfig) -> None:
         """All data will do."""

@@ -22,6 +22,7 @@ from fedtag.common.config.catalogue import run_defaults
 from fedtag.common.config.extension import depending_on_rounds
 from fedtag.common.errors import FedtagError
 from fedtag.common.models.assembly import backbone
+from fedtag.common.wording.counts import plural
 from fedtag.common.wording.visible import visible_line
 
 BUNDLED_DIMENSION = 384
@@ -94,12 +95,12 @@ def parameters(config: RunConfig, data: Path) -> int | None:
 def _what(config: RunConfig) -> Iterator[str]:
     parts = f" with {', '.join(map(shown, config.part_names))}" if config.part_names else ""
     yield (
-        f"Method {shown(config.method)}{parts} on backbone {shown(config.model.backbone)}: {config.rounds} rounds, "
-        f"{config.clients} clients as the server says"
+        f"Method {shown(config.method)}{parts} on backbone {shown(config.model.backbone)}: "
+        f"{plural(config.rounds, 'round')}, {plural(config.clients, 'client')} as the server says"
     )
     if config.parent.run:
         yield (
-            f"It extends run {config.parent.run}, which has done {config.parent.rounds} rounds, by "
+            f"It extends run {config.parent.run}, which has done {plural(config.parent.rounds, 'round')}, by "
             f"{config.own_rounds} and goes on with what the site kept of it; all else is as it was there"
         )
         yield from map(shown, depending_on_rounds(config))
@@ -121,8 +122,8 @@ def _sizes(config: RunConfig, data: Path) -> Iterator[str]:
         size = count * each
         yield (
             f"about {_bytes(size)} an update ({count:,} parameters of the backbone, {each} bytes each), "
-            f"{_bytes(size * config.own_rounds)} in {config.own_rounds} rounds; models of the method's or a part's own "
-            "and scores come beside them"
+            f"{_bytes(size * config.own_rounds)} in {plural(config.own_rounds, 'round')}; models of the method's or a "
+            "part's own and scores come beside them"
         )
     yield f"at most {most:g} MiB a message (exchange.max-message-mb), which the server sets"
 

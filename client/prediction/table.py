@@ -17,6 +17,7 @@ from fedtag.client.data.text_graph import NONE, SPLIT_NAMES, TextGraph
 from fedtag.client.evidence.packs import EvidencePack
 from fedtag.client.prediction.outcome import Prediction
 from fedtag.common.errors import RunError
+from fedtag.common.wording.counts import plural
 
 ROWS_PER_BATCH = 4096
 CLASS_PREFIX = "p:"
@@ -84,8 +85,8 @@ def table_batches(
     bad = (~torch.isfinite(probabilities).all(1)).nonzero().flatten()
     if bad.numel():
         raise RunError(
-            f"the model gives node {data.node_ids[int(bad[0])]} and {bad.numel() - 1} others no finite "
-            "probability; scale the folder's features like those of the run, or use another model"
+            f"the model gives {plural(bad.numel(), 'node')} no finite probability, first {data.node_ids[int(bad[0])]}; "
+            "scale the folder's features like those of the run, or use another model"
         )
     best, shares = prediction.classes.cpu().numpy(), probabilities.numpy()
     confidence = shares[np.arange(len(best)), best]

@@ -27,13 +27,14 @@ from fedtag.client.run.opened_site import site_data
 from fedtag.client.site.site import Site
 from fedtag.client.text.weights import BUNDLED
 from fedtag.common.config import RunConfig
-from fedtag.common.config.places import SEPARATOR
+from fedtag.common.config.places import SEPARATOR, SOURCE
 from fedtag.common.errors import ConfigError, DataError
 from fedtag.common.homes import cache_folder, home_folder
 from fedtag.common.logs import LOGGER
 from fedtag.common.secure.identity import Identity
 from fedtag.common.secure.private_file import replace_private
 from fedtag.common.secure.roster import roster_entry
+from fedtag.common.settings.lists import listed
 
 RUN_VARIABLE = "FEDTAG_RUN"
 """The run directory, for programs on the machine that simulates: where it lies is in no setting that travels."""
@@ -148,7 +149,7 @@ def _with_roster(sites: tuple[Site, ...], destination: Path) -> tuple[Site, ...]
 
 
 def _write(config: RunConfig, destination: Path, graphs: Sequence[TextGraph]) -> tuple[Path, ...]:
-    sources = [source.strip() for source in config.data.source.split(SEPARATOR) if source.strip()]
+    sources = listed(config.data.source, SOURCE, SEPARATOR)
     if not sources:
         raise ConfigError("data.source is empty: name a folder, a .npz graph, a public set, or pydocs-brief")
     fractions = parse_split(config.data.split)

@@ -11,6 +11,7 @@ from fedtag.common.secure.block import Plan
 from fedtag.common.secure.fixed_point import FixedPoint
 from fedtag.common.secure.identity import PublicIdentity
 from fedtag.common.secure.shares import threshold
+from fedtag.common.wording.counts import plural
 
 LOGGER = logging.getLogger("fedtag")
 
@@ -47,8 +48,8 @@ def admit(
     needed = threshold(len(roster)) if len(roster) > 1 else 2
     if len(plan.asked) < needed:
         raise ProtocolError(
-            f"a block of {len(plan.asked)} members is too small for the roster of {name}, which has "
-            f"{len(roster)} institutions: {needed} must take part"
+            f"a block of {plural(len(plan.asked), 'member')} is too small for the roster of {name}, which has "
+            f"{plural(len(roster), 'institution')}: {needed} must take part"
         )
     for peer, identity in plan.asked.items():
         if roster.get(peer) != identity:

@@ -11,6 +11,7 @@ from fedtag.common.errors import ProtocolError
 from fedtag.common.numerics.shares import BALANCE, heaviest, largest_share
 from fedtag.common.secure.canonical import canonical
 from fedtag.common.secure.groups import Groups
+from fedtag.common.wording.counts import plural
 
 SUM_TOLERANCE = 1e-6
 
@@ -50,7 +51,7 @@ def checked_weights(
         name, share = heaviest(own)
         if share > largest + SUM_TOLERANCE:
             raise ProtocolError(
-                f"{name} has {share:.3f} of the weight of {len(own)} members: at most {largest:g} is allowed "
+                f"{name} has {share:.3f} of the weight of {plural(len(own), 'member')}: at most {largest:g} is allowed "
                 "(aggregation.max-share)"
             )
     return table
@@ -67,8 +68,8 @@ def check_balance(weights: Mapping[str, float], survivors: Collection[str]) -> N
     name, share = heaviest({name: weights[name] for name in survivors})
     if share > BALANCE:
         raise ProtocolError(
-            f"{name} has {share:.3f} of the weight of {len(survivors)} members, so that the sum would show its "
-            f"update: at most {BALANCE:g} is allowed"
+            f"{name} has {share:.3f} of the weight of {plural(len(survivors), 'member')}, so that the sum would show "
+            f"its update: at most {BALANCE:g} is allowed"
         )
 
 

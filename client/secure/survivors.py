@@ -11,6 +11,7 @@ from fedtag.client.secure.vault import Holdings, Vault
 from fedtag.common.errors import ProtocolError
 from fedtag.common.secure.block import Block
 from fedtag.common.secure.groups import Groups
+from fedtag.common.wording.counts import plural
 
 
 def told_survivors(
@@ -41,7 +42,7 @@ def told_survivors(
         raise ProtocolError(f"{name} is not among the survivors, so it must not help to open this sum")
     if len(survivors) < block.threshold:
         raise ProtocolError(
-            f"{len(survivors)} survivors are too few to open a sum, {block.threshold} are needed: repeat the round"
+            f"{plural(len(survivors), 'survivor')} cannot open a sum, {block.threshold} are needed: repeat the round"
         )
     opened = groups_to_open(name, held, survivors, request["opened"], vault)
     for former in (held.signed, held.released):

@@ -14,11 +14,13 @@ from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.site.state import Remembered
 from fedtag.client.train.batches import Batching
-from fedtag.client.train.footprint import Footprint
+from fedtag.client.train.footprint import Footprint, finding_bytes
+from fedtag.client.train.part_sizes import PartSizes
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import CapacityError
+from fedtag.common.graph import Graph
 from fedtag.common.logs import LOGGER
-from fedtag.common.models.classifier import NodeClassifier, hops_of
+from fedtag.common.models.classifier import NodeClassifier, stages_of
 from fedtag.common.settings.train import LEAST_BATCH
 
 NAME = "batch-size"
@@ -56,21 +58,18 @@ def batching_of(model: Callable[[], Any], data: SiteData, context: RunContext[An
 
 
 def largest_batch(model: NodeClassifier, data: SiteData, fan_out: int) -> int:
-    """The largest size of a batch, a power of two, whose step fits; 0 where that of the whole graph does."""
+    """The largest size of a batch, a power of two, with which all fits; 0 where a step on the whole graph does."""
     device, graph = data.device, data.graph
     nodes, links = graph.num_nodes, graph.edge_index.shape[1]
     room = SHARE * free_bytes(device)
-    step = Footprint.of(model, graph.x.shape[1])
     # A step on the whole graph has the graph itself beside it, which otherwise may wait elsewhere.
     held = graph.x.numel() * graph.x.element_size() if graph.x.device != device else 0
-    whole = held + MARGIN * step.bytes(nodes, links)
+    whole = held + MARGIN * Footprint.of(model, graph.x.shape[1]).bytes(nodes, links)
     size = 0
     if whole > room:
-        hops = hops_of(model)
+        needed = batch_bytes(model, graph, fan_out, device)
         sizes = [LEAST_BATCH << power for power in range(26) if LEAST_BATCH << power < nodes]
-        parts = {one: largest_part(one, hops, fan_out, nodes, links) for one in sizes}
-        fitting = [one for one, part in parts.items() if MARGIN * step.bytes(*part) <= room]
-        size = max(fitting, default=LEAST_BATCH)
+        size = max((one for one in sizes if MARGIN * needed(one) <= room), default=LEAST_BATCH)
     # Where nothing changes there is nothing to tell.
     LOGGER.log(
         logging.INFO if size else logging.DEBUG,
@@ -83,10 +82,33 @@ def largest_batch(model: NodeClassifier, data: SiteData, fan_out: int) -> int:
     return size
 
 
-def largest_part(size: int, hops: int, fan_out: int, nodes: int, links: int) -> tuple[int, int]:
-    """Nodes and links of the largest part of a graph around so many nodes, as many links a node as in the graph."""
-    grown = nodes if hops and not fan_out else min(nodes, size * sum(fan_out**hop for hop in range(hops + 1)))
-    return grown, -(-links * grown // max(nodes, 1))
+def batch_bytes(
+    model: NodeClassifier, graph: Graph, fan_out: int, device: torch.device
+) -> Callable[[int], float]:
+    """What batches of a size take at the most: a step on a drawn part, or a pass over some nodes and all near them.
+
+    Parts are found in the host's memory, which counts where that is the device's.
+
+    Args:
+        model: of the run.
+        graph: of the site.
+        fan_out: of `Batching`.
+        device: that computes.
+    """
+    inputs, stages = graph.x.shape[1], stages_of(model)
+    step, passed = Footprint.of(model, inputs), Footprint.of_pass(model, inputs)
+    sizes = PartSizes(graph.edge_index, graph.num_nodes)
+    looked = finding_bytes() if device.type == "cpu" else 0.0
+
+    def needed(size: int) -> float:
+        drawn = sizes.drawn(size, sum(stage.hops for stage in stages), fan_out)
+        reached = sizes.reached(size, max(stage.hops for stage in stages))
+        return max(
+            work.bytes(part.nodes, part.links) + looked * part.entries
+            for work, part in ((step, drawn), (passed, reached))
+        )
+
+    return needed
 
 
 def free_bytes(device: torch.device) -> float:

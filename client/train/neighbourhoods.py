@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -26,6 +27,22 @@ class Subgraph:
     nodes: Int[Tensor, " nodes"]
     adjacency: Adjacency
     targets: Int[Tensor, " targets"]
+
+
+class Entries(NamedTuple):
+    """All entries of some nodes.
+
+    Args:
+        entry: positions among those of the graph.
+        source: places of the sources among the nodes, −1 for one that is not there.
+        target: places of the targets.
+        chosen: places of the nodes that were asked for.
+    """
+
+    entry: Int[Tensor, " entries"]
+    source: Int[Tensor, " entries"]
+    target: Int[Tensor, " entries"]
+    chosen: Int[Tensor, " targets"]
 
 
 class Neighbourhoods:
@@ -90,40 +107,36 @@ class Neighbourhoods:
         for _ in range(hops):
             inner, nodes = nodes, torch.unique(torch.cat([nodes, self.sources.select(nodes).index]))
         near = torch.isin(nodes, inner, assume_unique=True) if hops else torch.zeros_like(nodes).bool()
-        own = self.sources.select(nodes)
-        entry = self.sources.entries_of(nodes)
-        kept = near[own.row] | self._loop[entry]
-        return self._between(nodes, targets, own, entry, kept)
+        own = self._entries(nodes, targets)
+        return self._between(nodes, own, near[own.target] | self._loop[own.entry])
 
     def _induced(self, nodes: Int[Tensor, " nodes"], targets: Int[Tensor, " targets"]) -> Subgraph:
-        own, entry = self.sources.select(nodes), self.sources.entries_of(nodes)
-        self._place[nodes] = torch.arange(nodes.numel(), device=nodes.device)
-        kept = self._place[own.index] >= 0
-        part = self._between(nodes, targets, own, entry, kept)
-        self._place[nodes] = -1
+        own = self._entries(nodes, targets)
+        kept = own.source >= 0
+        part = self._between(nodes, own, kept)
         if bool(kept.all()):
             return part
         # What is complete keeps its entries to the bit.
-        whole = torch.bincount(own.row[kept], minlength=nodes.numel()) == own.width
-        weight, target = part.adjacency.weight, part.adjacency.edge_index[1]
-        others = part.adjacency.edge_index[0] != target
+        source, target = part.adjacency.edge_index
+        weight, others = part.adjacency.weight, source != target
+        whole = torch.bincount(target, minlength=nodes.numel()) == self.sources.width[nodes]
         there = segment_sum(weight.where(others, 0.0), target, nodes.numel())
         scale = torch.where(whole | (there == 0), 1.0, self._from_others[nodes] / there.where(there > 0, 1.0))
         weight = torch.where(others, weight * scale[target], weight)
-        adjacency = Adjacency(part.adjacency.edge_index, weight, nodes.numel())
-        return Subgraph(part.nodes, adjacency, part.targets)
+        return replace(part, adjacency=replace(part.adjacency, weight=weight))
+
+    def _entries(self, nodes: Int[Tensor, " nodes"], targets: Int[Tensor, " targets"]) -> Entries:
+        entry = self.sources.entries_of(nodes)
+        place = torch.arange(nodes.numel(), device=nodes.device)
+        self._place[nodes] = place
+        source, chosen = self._place[self.sources.index[entry]], self._place[targets]
+        self._place[nodes] = -1
+        return Entries(entry, source, place.repeat_interleave(self.sources.width[nodes]), chosen)
 
     def _between(
-        self,
-        nodes: Int[Tensor, " nodes"],
-        targets: Int[Tensor, " targets"],
-        own: Ragged,
-        entry: Int[Tensor, " entries"],
-        kept: Bool[Tensor, " entries"],
+        self, nodes: Int[Tensor, " nodes"], own: Entries, kept: Bool[Tensor, " entries"]
     ) -> Subgraph:
-        """The kept entries of some nodes, whose sources are among them, by places."""
-        self._place[nodes] = torch.arange(nodes.numel(), device=nodes.device)
-        edges = torch.stack([self._place[own.index[kept]], own.row[kept]])
-        place = self._place[targets]
-        self._place[nodes] = -1
-        return Subgraph(nodes, Adjacency(edges, self.adjacency.weight[entry[kept]], nodes.numel()), place)
+        """The kept entries of some nodes, whose sources are among them."""
+        edges = torch.stack([own.source[kept], own.target[kept]])
+        adjacency = Adjacency(edges, self.adjacency.weight[own.entry[kept]], nodes.numel())
+        return Subgraph(nodes, adjacency, own.chosen)

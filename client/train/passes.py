@@ -49,11 +49,11 @@ def logits(
     return hidden_and_logits(model, x, adjacency, batching)[1]
 
 
-def hidden_of(model: object, data: SiteData, batching: Batching) -> Tensor | None:
-    """What a model makes of every node before it says a class; None for one that is no classifier of nodes."""
+def said_by(model: object, data: SiteData, batching: Batching) -> tuple[Tensor | None, Tensor | None]:
+    """The same of a site's nodes; None twice for what is no classifier of nodes."""
     if not isinstance(model, NodeClassifier):
-        return None
-    return hidden_and_logits(model, data.graph.x, data.adjacency, batching)[0]
+        return None, None
+    return hidden_and_logits(model, data.graph.x, data.adjacency, batching)
 
 
 def _through(stage: Stage, values: Values, near: Neighbourhoods, size: int, device: torch.device) -> Values:

@@ -33,6 +33,7 @@ from fedtag.common.models.spec import BACKBONES
 from fedtag.common.numerics.robust_rules import GROUP_MEDIAN
 from fedtag.common.parts.spec import PARTS, PartSpec, part_specs
 from fedtag.common.settings.defaults import UNSET, left_to_the_method
+from fedtag.common.settings.lists import listed
 from fedtag.common.settings.registry import Registry, Spec
 from fedtag.common.settings.run_settings import RunSettings
 from fedtag.common.settings.sections import DataConfig, Section
@@ -238,6 +239,10 @@ def completed_settings(flat: Mapping[str, Any]) -> dict[str, Any]:
 def _completed(flat: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Settings with what a preset and the method add where nothing is given, and with parts that a switch turned on."""
     flat = dict(flat)
+    try:
+        listed(str(flat.get("parts", "")), "parts")
+    except ConfigError as error:
+        return {**flat, "parts": ""}, [str(error)]
     name = flat.get("method", shared_settings()["method"].default)
     if name in PRESETS:
         try:
@@ -257,14 +262,14 @@ def _completed(flat: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         # What condenses is part of what a run is made of, so that it must be known before the rest.
         if flat.get("condenser.name", NONE) == NONE and "condenser.name" in defaults:
             flat["condenser.name"] = defaults["condenser.name"]
-    on = [part.strip() for part in str(flat.get("parts", "")).split(",") if part.strip()]
+    on = listed(str(flat.get("parts", "")), "parts")
     switched = [
         part.name
         for part in PARTS.usable().values()
         if part.switch and flat.get(f"{part.name}.{part.switch}", "off") != "off" and part.name not in on
     ]
     # What a setting of its own switches on stands nearest to the method.
-    on = [*switched, *on]
+    on = (*switched, *on)
     twice = [
         f"parts = {','.join(on)}: {part} stands twice, name it once" for part in set(on) if on.count(part) > 1
     ]
@@ -275,7 +280,7 @@ def _chosen(flat: Mapping[str, Any]) -> tuple[tuple[Spec, ...], list[str]]:
     """The specifications that settings name, and what is wrong with the others."""
     shared = shared_settings()
     method, backbone = (flat.get(key, shared[key].default) for key in ("method", "model.backbone"))
-    parts = [part for part in str(flat.get("parts", "")).split(",") if part]
+    parts = listed(str(flat.get("parts", "")), "parts")
     found, problems = [], []
     for registry, name in choices(method, parts, flat.get("condenser.name", NONE), backbone):
         try:

@@ -9,6 +9,7 @@ from fedtag.common.errors import ProtocolError
 from fedtag.common.secure.block import Block
 from fedtag.common.secure.canonical import canonical, from_hex
 from fedtag.common.secure.groups import Groups
+from fedtag.common.wording.counts import plural
 
 SIGNATURE_BYTES = 64
 
@@ -66,6 +67,6 @@ def check_signatures(block: Block, signed: bytes, survivors: Iterable[str], sign
         others = [name for name in sorted(survivors) if name in signatures and name not in valid]
         told = f"{', '.join(others)} signed something else, as the server asked them for it"
         raise ProtocolError(
-            f"{len(valid)} survivors signed what this site was told, {block.threshold} are needed: "
+            f"{plural(len(valid), 'survivor')} signed what this site was told, {block.threshold} are needed: "
             f"{told if others else 'the others did not answer'}"
         )

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from fedtag.common.errors import ConfigError
 from fedtag.common.settings.defaults import METHOD
+from fedtag.common.settings.lists import listed
 from fedtag.common.settings.privacy import PrivacyConfig
 from fedtag.common.settings.sections import (
     AggregationConfig,
@@ -87,4 +88,4 @@ class RunSettings(Section):
     @property
     def part_names(self) -> tuple[str, ...]:
         """Of the parts that are on, in their order."""
-        return tuple(name.strip() for name in self.parts.split(",") if name.strip())
+        return listed(self.parts, "parts")

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fedtag.common.wording.counts import plural
+
 TERMS = (
     (
         "An attack scores nodes by what a model says of them, and is right as far as it puts training nodes above "
@@ -168,13 +170,14 @@ def conclusions(record: Mapping[str, Any]) -> list[str]:
 def population_sentence(record: Mapping[str, Any]) -> str:
     """Whom the audit compared, and what the attacker had."""
     sites, all_sites = record["sites"], record.get("sites_of_run")
-    whose = f"{sites} site{'' if sites == 1 else 's'}"
+    whose = plural(sites, "site")
     if all_sites is not None and sites < all_sites:
         whose = f"{sites} of the {all_sites} sites, the folders of the others being absent"
     sentence = (
-        f"{record['members']:,} training nodes against {record['non_members']:,} test nodes of {whose}; "
+        f"{plural(record['members'], 'training node')} against {plural(record['non_members'], 'test node')} of "
+        f"{whose}; "
         f"{record['models']} models of each kind and as many shadow attacks by an attacker who knows "
-        f"{record['shadow_nodes']:,} nodes outside every split"
+        f"{plural(record['shadow_nodes'], 'node')} outside every split"
     )
     if record["left_out"]:
         sentence += f"; {record['left_out']:,} training nodes of classes without test nodes are left out"

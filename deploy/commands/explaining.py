@@ -101,7 +101,10 @@ def audit(
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Run directories.", show_default=False)],
     out: Annotated[
-        Path | None, typer.Option(help="The HTML file. [default: report.html in the first run directory]")
+        Path | None,
+        typer.Option(
+            help="The HTML file. [default: report.html in the run directory; of several runs, reports.html here]"
+        ),
     ] = None,
     figures: Annotated[
         bool, typer.Option("--figures", help="Also write each run's charts as PNG and SVG, for print.")
@@ -111,14 +114,14 @@ def report(
     """Compare runs on one HTML page.
 
     Reads run directories, finished or not, and the runs of reference methods on the same data that lie beside them;
-    writes one self-contained page, and with --figures the folder figures in each run directory.
+    writes one self-contained page, and with --figures the folder figures beside it. Of several runs it lies in none.
 
     Example: `fedtag report runs/first runs/second --out comparison.html`
     """
-    from fedtag.comparison.reports import FIGURES
     from fedtag.comparison.reports import report as reported
     from fedtag.deploy.terminal.console import results, say
 
-    say(results(), f"report  {reported(runs, out, figures).absolute()}")
-    for run in runs if figures else ():
-        say(results(), f"figures {(run / FIGURES).absolute()}")
+    page, folder = reported(runs, out, figures)
+    say(results(), f"report  {page.absolute()}")
+    if folder is not None:
+        say(results(), f"figures {folder.absolute()}")

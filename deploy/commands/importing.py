@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from fedtag.common.errors import ConfigError
+from fedtag.common.settings.lists import listed
 from fedtag.deploy.commands.options import Debug, given
 
 COLUMNS = "Columns (found out and said where they are not given)"
@@ -133,7 +134,7 @@ def import_tables(
             "edges": edges,
             "name": name,
             "id": id_column,
-            "text": [one.strip() for item in text for one in item.split(",")] if text else None,
+            "text": [one for item in text for one in listed(item, "text")] if text else None,
             "label": label,
             "split": split,
             "src": src,

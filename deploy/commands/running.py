@@ -158,12 +158,21 @@ def _engine(name: EngineName, plain: bool = False) -> "course.Engine":
     from fedtag.deploy.terminal.display import resumable
     from fedtag.runs.progress import Progress
     from fedtag.runs.simulation import PreparedRun, run_in_process
+    from fedtag.server.tracking.status import read_status
 
     command = "up" if name in ("processes", "tls") else "simulate"
     option = {"ray": " --engine ray", "tls": " --tls"}.get(name, "")
 
     def carry_out(prepared: PreparedRun, progress: Progress) -> None:
-        with resumable(f"go on with: fedtag {command} --resume {prepared.directory.path}{option}"):
+        path = prepared.directory.path
+
+        def advice() -> str:
+            # The server writes it first of all.
+            if read_status(path) is None:
+                return f"the run was not begun, so that nothing goes on: delete {path}, and start it anew"
+            return f"go on with: fedtag {command} --resume {path}{option}"
+
+        with resumable(advice):
             if name == "inprocess":
                 run_in_process(prepared, progress)
                 return

@@ -34,7 +34,7 @@ def cell_bars(matrix: Matrix, left: Sequence[Cell]) -> Iterator[CellBars]:
     size = ", ".join(plural(len(of), name) for name, of in counts.items())
     say(console, f"{size}; {len(matrix.cells) - len(left)} finished before; results go to {matrix.home}")
     bars = progress_bars(console)
-    with resumable("the same command goes on from here"), bars if left else nullcontext():
+    with resumable(lambda: "the same command goes on from here"), bars if left else nullcontext():
         yield CellBars(left, console, bars)
 
 

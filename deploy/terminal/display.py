@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,12 +46,16 @@ def display(debug: bool = False) -> Iterator[RunProgress]:
 
 
 @contextmanager
-def resumable(advice: str) -> Iterator[None]:
-    """Say how the work goes on, where it is stopped while this lasts: from outside, or since too little answered."""
+def resumable(advice: Callable[[], str]) -> Iterator[None]:
+    """Say how the work goes on, where it is stopped while this lasts: from outside, or since too little answered.
+
+    Args:
+        advice: asked when it is stopped.
+    """
     try:
         yield
     except (KeyboardInterrupt, TerminatedError, QuorumError, DeploymentError):
-        say(notices(), f"stopped; {advice}", "yellow")
+        say(notices(), f"stopped; {advice()}", "yellow")
         raise
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fedtag.common.wording.counts import plural
 from fedtag.common.wording.faithfulness import (
     PREDICTORS,
     TERMS,
@@ -25,7 +26,9 @@ from fedtag.deploy.terminal.console import say
 def show_measures(console: Console, summary: Mapping[str, Any], title: str) -> None:
     """Conditions, goals, compactness and the checks of one site or run, for a person."""
     say(
-        console, f"{title}: faithfulness on {summary['targets']} test nodes, round {summary['round']}", "bold"
+        console,
+        f"{title}: faithfulness on {plural(summary['targets'], 'test node')}, round {summary['round']}",
+        "bold",
     )
     for sentence in TERMS:
         say(console, sentence, "dim")

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedtag.client.data.text_graph import SPLIT_NAMES
+from fedtag.common.wording.counts import plural
 from fedtag.deploy.terminal.console import results, say
 from fedtag.runs.prediction import Predicted
 from fedtag.server.state.progress import percentage
@@ -56,5 +57,7 @@ def accuracies(predicted: Predicted) -> str:
     for code, split in [(3, SPLIT_NAMES[3]), (2, SPLIT_NAMES[2]), (1, SPLIT_NAMES[1]), (0, "other")]:
         chosen = (data.split == code) & (data.labels >= 0)
         if chosen.any():
-            parts.append(f"{percentage(float(right[chosen].mean()))} of {int(chosen.sum()):,} {split} nodes")
+            parts.append(
+                f"{percentage(float(right[chosen].mean()))} of {plural(int(chosen.sum()), f'{split} node')}"
+            )
     return ", ".join(parts)

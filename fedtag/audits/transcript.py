@@ -22,6 +22,7 @@ from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import RunError
+from fedtag.common.wording.counts import plural
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.progress import Progress
 from fedtag.server.methods.assembly import method_of
@@ -79,7 +80,8 @@ def why_not(path: Path | None, own_sites: bool) -> str:
         return f"there is no attack on what the server of method {config.method} saw: leave the target out"
     missing = config.clients - len(list((path / SITES).glob("*/meta.json")))
     if missing > 0:
-        return f"{path} has lost the folders of {missing} sites, without which it cannot be done again: restore them"
+        lost = plural(missing, "site")
+        return f"{path} has lost the folders of {lost}, without which it cannot be done again: restore them"
     return ""
 
 

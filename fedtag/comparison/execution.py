@@ -17,8 +17,8 @@ from fedtag.common.errors import ConfigError, FedtagError, RunError, sentences
 from fedtag.common.logs import LOGGER
 from fedtag.comparison.fingerprint import fingerprint_of
 from fedtag.comparison.matrix import Cell
-from fedtag.comparison.own_code import own_code
 from fedtag.comparison.progress import CellProgress, Note, Report
+from fedtag.runs.own_code import check_own_code
 from fedtag.runs.simulation import PreparedRun, prepare, reopen, run_in_process
 from fedtag.server.tracking.durable_files import encoded, json_text, read_object, write_atomically
 from fedtag.server.tracking.run_directory import PLACES, SITES, RunDirectory, is_run
@@ -91,13 +91,7 @@ def state_of(cell: Cell, fingerprint: str | None = None) -> State:
         raise RunError(
             f"the data {cell.data} changed since {path} was run; choose another out=, or delete that run"
         )
-    code = own_code(cell.config)
-    if (was := read_object(path / SOURCE) or {}).get("code", {}) != code:
-        changed = ", ".join(sorted(name for name in code if was.get("code", {}).get(name) != code[name]))
-        raise RunError(
-            f"{path} was run with other code of {changed or 'a method that was an object'}; choose another out=, or "
-            "delete that run"
-        )
+    check_own_code(path, cell.config, "choose another out=, or delete that run")
     run.check()
     return State.FINISHED if run.finished else State.UNFINISHED
 
@@ -118,7 +112,7 @@ def run_cell(cell: Cell, report: Report) -> None:
     """Start or continue the run of a cell; a finished one stays as it is.
 
     Processor time is added to the run's cost.json, whether the run ends or is stopped in order. The
-    fingerprint of its data, and of code that no package brings, is in source.json from the start.
+    fingerprint of its data is in source.json from the start.
     """
     fingerprint = fingerprint_of(cell.config.data.source)
     state = state_of(cell, fingerprint)
@@ -128,7 +122,7 @@ def run_cell(cell: Cell, report: Report) -> None:
     try:
         run = opened(cell, state)
         # Taken before the data were read: should they change meanwhile, the run counts as one of old data.
-        text = json_text({"sha256": fingerprint, "code": own_code(cell.config)}, SOURCE) + "\n"
+        text = json_text({"sha256": fingerprint}, SOURCE) + "\n"
         write_atomically(cell.path / SOURCE, encoded(text))
         run_in_process(run, CellProgress(report))
     finally:

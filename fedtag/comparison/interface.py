@@ -22,7 +22,6 @@ from fedtag.comparison.course import Compared
 from fedtag.comparison.course import compare as carried_out
 from fedtag.comparison.matrix import Cell
 from fedtag.comparison.outcome import GRAPHS, PAGE, check_home
-from fedtag.comparison.own_code import is_here
 from fedtag.comparison.progress import ROUNDS, Note, Step
 from fedtag.comparison.request import TITLE
 from fedtag.comparison.study import REFERENCES, checked_study
@@ -30,6 +29,7 @@ from fedtag.graph.graph import Graph
 from fedtag.runs.bars import bar
 from fedtag.runs.interface import graphs_of
 from fedtag.runs.listing import register
+from fedtag.runs.own_code import is_here
 from fedtag.runs.places import named_folder, places_told
 from fedtag.runs.run import Run
 from fedtag.runs.settings import ARGUMENTS, further_settings

@@ -18,7 +18,7 @@ from fedtag.server.report.charts import every_chart
 from fedtag.server.report.page import write_report
 from fedtag.server.tracking.run_directory import RunDirectory, is_run
 
-REPORT = "report.html"
+REPORT, REPORTS = "report.html", "reports.html"
 FIGURES = "figures"
 SAME = ("seed", "data.source", "data.partition", "data.split", "data.overlap", "data.dirichlet-alpha")
 """Settings that references share with the run beside them."""
@@ -26,29 +26,33 @@ MOST_READ = 200
 """So many neighbouring runs are looked at, those that were written last."""
 
 
-def report(runs: Sequence[Path], out: Path | None = None, figures: bool = False) -> Path:
+def report(runs: Sequence[Path], out: Path | None = None, figures: bool = False) -> tuple[Path, Path | None]:
     """Write the page of runs, each beside its references.
 
     Args:
         runs: at least one run directory, finished or not.
-        out: the HTML file; report.html of the run, where it is one, if None.
-        figures: whether each run's charts are also written for print, as PNG and SVG in its folder `figures`.
+        out: the HTML file; if None, report.html of the run where it is one, and of several reports.html in the current
+            folder, since none of them is the others'.
+        figures: whether the charts are also written for print, as PNG and SVG in the folder `figures` beside the page,
+            those of several runs each in a folder of its name there.
 
     Returns:
-        where the page lies.
+        where the page lies, and the figures.
 
     Raises:
         RunError: one is no run directory, or a file in it is damaged.
     """
-    place = out or runs[0] / REPORT
+    place = out or (runs[0] / REPORT if len(runs) == 1 else Path(REPORTS))
     views = write_report(runs, place, {run: references_of(run) for run in runs})
-    if figures:
-        # matplotlib takes a second to import, and is needed for print alone.
-        from fedtag.server.pages.figures import write_figures
+    if not figures:
+        return place, None
+    # matplotlib takes a second to import, and is needed for print alone.
+    from fedtag.server.pages.figures import write_figures
 
-        for run, view in zip(runs, views, strict=True):
-            write_figures(every_chart(view), run / FIGURES)
-    return place
+    folder = place.parent / FIGURES
+    for view in views:
+        write_figures(every_chart(view), folder if len(views) == 1 else folder / view.name)
+    return place, folder
 
 
 def references_of(run: Path) -> list[Reference]:

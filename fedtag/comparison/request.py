@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtag.common.errors import ConfigError
+from fedtag.common.settings.lists import listed
 from fedtag.comparison.study import (
     FULL_DATA,
     MOST_SEEDS,
@@ -56,8 +57,8 @@ def requested(
     if study is not None:
         found = read_study(study)
     else:
-        names = split(methods) if methods is not None else list(ROWS)
-        found = study_of_methods(names, [number(text) for text in split(ratios or "")], TITLE)
+        names = list(listed(methods, "methods") if methods is not None else ROWS)
+        found = study_of_methods(names, [number(text) for text in listed(ratios or "", "ratio")], TITLE)
     given, problems = collect(None, options, assignments)
     problems += [
         f"{key} cannot be set here: rows, seeds=, data= and out= decide about it; use these."
@@ -76,7 +77,7 @@ def requested(
         content["seeds"] = seeds_of(seeds)
     kept = {key: value for key, value in base.items() if key not in RESERVED}
     content["settings"] = {**kept, **found.settings, **given}
-    if FULL_DATA in split(methods or "") and left_out(content["settings"]):
+    if FULL_DATA in listed(methods or "", "methods") and left_out(content["settings"]):
         # Asked for by name, it has what the others share, too, beside the reference that has not.
         content["rows"] = [*content["rows"], {"name": FULL_DATA, "settings": {"method": FULL_DATA}}]
     return checked_study(content, study or "fedtag compare")
@@ -89,7 +90,7 @@ def seeds_of(text: str) -> tuple[int, ...]:
         ConfigError: it is neither, or more than 1000 seeds.
     """
     try:
-        numbers = tuple(int(part) for part in split(text))
+        numbers = tuple(int(part) for part in text.removesuffix(",").split(","))
     except ValueError:
         numbers = ()
     if not numbers or min(numbers) < 0:
@@ -110,8 +111,3 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise ConfigError(f"ratio={text}: write numbers such as 0.08,0.02") from None
-
-
-def split(text: str) -> list[str]:
-    """The parts between commas."""
-    return [part.strip() for part in text.split(",") if part.strip()]

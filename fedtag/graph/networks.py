@@ -12,6 +12,7 @@ import pandas as pd
 from fedtag.client.data.problems import Problems, shown
 from fedtag.client.data.reading.arrays import MASKS, labels_of, pairs_of, split_of
 from fedtag.client.data.text_graph import SPLIT_NAMES
+from fedtag.common.wording.counts import plural
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -109,7 +110,9 @@ def tensor_frames(
     columns: dict[str, Any] = {"node": np.arange(count)}
     if texts is not None:
         if len(texts) != count:
-            problems.add("texts", f"there are {len(texts)} for {count} nodes", "give one a node, '' for none")
+            problems.add(
+                "texts", f"there are {len(texts)} for {plural(count, 'node')}", "give one a node, '' for none"
+            )
             return None
         columns["text"] = list(texts)
     told = len(problems.found)

@@ -32,6 +32,7 @@ class InProcessGrid(Grid):
     def __init__(self, clients: Sequence[SiteRun], tap: Tap | None = None) -> None:
         TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = 1, 1, SERVER_NODE
         by_node = dict(enumerate(clients, start=SERVER_NODE + 1))
+        self.called = {node: client.site.name for node, client in by_node.items()}
         self.contexts = {
             node: Context(
                 run_id=1,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fedtag.common.errors import ConfigError, RunError
+from fedtag.common.wording.counts import plural
 from fedtag.runs.disclosure_frame import disclosure_frame
 from fedtag.server.tracking.row_objects import row_to_object
 from fedtag.server.tracking.run_directory import RunDirectory
@@ -228,7 +229,7 @@ class Run:
         """
         from fedtag.comparison.reports import report
 
-        return report([self.path], figures=figures)
+        return report([self.path], figures=figures)[0]
 
     def resume(
         self, *, rounds: int | None = None, out: str | Path | None = None, progress: bool = True
@@ -263,7 +264,7 @@ class Run:
         return self
 
     def __repr__(self) -> str:
-        state = "finished" if self.finished else f"{len(self._directory.read_rounds())} rounds done"
+        state = "finished" if self.finished else f"{plural(len(self._directory.read_rounds()), 'round')} done"
         return f"<fedtag.Run {str(self.path)!r}: {state}>"
 
     def _repr_html_(self) -> str:

@@ -20,10 +20,12 @@ from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.text.weights import BUNDLED
 from fedtag.common.config import RunConfig, flatten
-from fedtag.common.config.places import MODELS, SEPARATOR, SOURCE, absolute_places, parts
+from fedtag.common.config.places import MODELS, SEPARATOR, SOURCE, absolute_places
 from fedtag.common.errors import ConfigError, QuorumError, RunError
 from fedtag.common.logs import field
+from fedtag.common.settings.lists import listed
 from fedtag.runs.grid import InProcessGrid
+from fedtag.runs.own_code import check_own_code, keep_own_code
 from fedtag.runs.progress import Progress
 from fedtag.server.methods.assembly import method_of
 from fedtag.server.methods.warm_start import begun
@@ -45,6 +47,7 @@ STATE = "state"
 """Of a site's folder: what is kept of its runs, one folder each."""
 SENTENCES = 5
 LENGTH = 300
+SAME_CODE = "go on with that code, or start a new run"
 """How many sentences of sites are in the error that ends a run, and the characters of one at most."""
 
 
@@ -114,6 +117,7 @@ def prepare(config: RunConfig, graphs: Sequence[TextGraph] = (), parent: Path | 
         places = {SOURCE: config.data.source, **absolute_places(config.to_flat())}
         made.write_places({key: places[key] for key in (SOURCE, *MODELS) if key in places})
         made.write_config(config.without_places().to_nested())
+        keep_own_code(made.path, config)
     return _prepared(config, RunDirectory.open(out), resume=False)
 
 
@@ -122,10 +126,11 @@ def prepare_extension(config: RunConfig, parent: RunDirectory) -> PreparedRun:
 
     Raises:
         ConfigError: something differs from the parent's settings that must not.
-        RunError: the folder is taken, or the parent cannot be extended.
+        RunError: the folder is taken, or the parent cannot be extended, or was run with other code.
     """
     check_device(config.device)
     planned(config)
+    check_own_code(parent.path, config, SAME_CODE)
     out = Path(config.out).absolute()
     with staged(out) as made:
         extend(parent, config, made.path)
@@ -136,6 +141,7 @@ def prepare_extension(config: RunConfig, parent: RunDirectory) -> PreparedRun:
         )
         made.write_places(parent.read_places())
         made.write_config(config.without_places().to_nested())
+        keep_own_code(made.path, config)
     return _prepared(config, RunDirectory.open(out), resume=True)
 
 
@@ -165,7 +171,7 @@ def reopen(path: Path) -> PreparedRun:
     """An earlier run, to be continued with the settings in its config.toml.
 
     Raises:
-        RunError: it is no run, or was stopped before its settings were written.
+        RunError: it is no run, was stopped before its settings were written, or was begun with other code.
         ConfigError: what it is made of is not there.
     """
     out = path.absolute()
@@ -174,6 +180,7 @@ def reopen(path: Path) -> PreparedRun:
     if not settings:
         raise RunError(f"{path} has no config.toml to go on with; start the run anew with another out=")
     config = recorded_config(out, settings | directory.read_places())
+    check_own_code(out, config, SAME_CODE)
     return _prepared(config, directory, resume=True)
 
 
@@ -215,7 +222,7 @@ def with_absolute_places(config: RunConfig, named: bool = True) -> RunConfig:
         named: whether data are read from where they are named; in memory they may be called as some folder is.
     """
     flat = config.to_flat()
-    sources = parts(config.data.source)
+    sources = list(listed(config.data.source, SOURCE, SEPARATOR))
     if named:
         sources = [str(Path(one).absolute()) if Path(one).exists() else one for one in sources]
     folders = {key: Path(str(flat[key])).expanduser() for key in MODELS if flat[key] != BUNDLED}

@@ -38,6 +38,8 @@ class Exchange:
     def __init__(self, grid: Grid, config: ExchangeConfig) -> None:
         self.grid = grid
         self.config = config
+        # One in this process knows the sites behind its nodes.
+        self.called: Mapping[int, str] = getattr(grid, "called", {})
 
     def nodes(
         self, count: int, progress: Progress, monitor: Monitor, without: Collection[int] = ()

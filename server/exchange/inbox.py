@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from fedtag.common.errors import WireError
 from fedtag.common.models.parameters import fingerprint
@@ -30,9 +31,20 @@ class Inbox:
 
     A node's identity is the name that its site gives itself, because Flower gives a restarted node another
     number.
+
+    Args:
+        method, context: of the run.
+        parent: the model that the run begins with.
+        called: what people call nodes that have not said their names, where it is known.
     """
 
-    def __init__(self, method: ServerMethod, context: ServerContext, parent: Release | None = None) -> None:
+    def __init__(
+        self,
+        method: ServerMethod,
+        context: ServerContext,
+        parent: Release | None = None,
+        called: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
         self.method = method
         self.parent = parent
         self.context = context
@@ -41,6 +53,7 @@ class Inbox:
         self.names: dict[int, str] = {}
         self._former: dict[int, str] = {}
         self.excluded: dict[str, str] = {}
+        self.called = called
 
     @property
     def replaced(self) -> dict[int, str]:
@@ -55,7 +68,8 @@ class Inbox:
 
     def label(self, node: int, run_state: RunState) -> str:
         """How messages to people call a node: by its name in this run, which it may have told before a resumption."""
-        return self.names.get(node) or run_state.nodes.get(node) or f"node {node}"
+        told = self.names.get(node) or run_state.nodes.get(node)
+        return told or self.called.get(node) or f"node {node}"
 
     def receive(
         self,

@@ -78,7 +78,8 @@ class Phases:
         self.log = log
         # Once there is a state, it has what was taken from the parent.
         new = bool(config.parent.model) and run_state.state is None
-        self.inbox = Inbox(method, context, read_parent(directory, config.parent.model) if new else None)
+        parent = read_parent(directory, config.parent.model) if new else None
+        self.inbox = Inbox(method, context, parent, exchange.called)
         self.instructed: Mapping[int, Instruction] = {}
         self.peers = PeerList()
         self.messages = Messages(self.peers, run_state, config.exchange.max_message_mb * 2**20)
@@ -187,9 +188,10 @@ class Phases:
             self.directory.append_disclosures(
                 disclosures(current.number, phase.name, labelled, accepted, self.inbox.declared, signs)
             )
+            own = {*self.names.values(), *self.inbox.called.values()}
             for client, reason in sorted((name, why) for name, why in refused.items() if name not in known):
                 note = f"round {current.number}, {client} is left out: {reason}"
-                self.progress.note(note, left_out(current.number, client, reason, self.names.values()))
+                self.progress.note(note, left_out(current.number, client, reason, own))
             if len(usable) >= wanted:
                 if phase.letters:
                     self.messages.exchanged(usable, self.progress.note)

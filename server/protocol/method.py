@@ -70,6 +70,19 @@ class ServerMethod:
         """
         return {} if phase.gathers == "nothing" else update_forms(state.section(phase.moves))
 
+    def learned(self, nodes: Mapping[str, int], classes: int, context: ServerContext) -> Mapping[str, int]:
+        """From how many nodes each client may learn in a round at the most; the steps that it may take follow.
+
+        Args:
+            nodes: that clients say they have, of all that ever took part.
+            classes: of the federation.
+            context: of the run.
+
+        Returns:
+            by client: its own ones, of which a condensed graph has no more.
+        """
+        return nodes
+
     def combine(
         self,
         state: ServerState,

@@ -83,6 +83,9 @@ class ServerPart(ServerMethod):
             return super().expected(state, phase, context)
         return self.method.expected(self.inner(state), phase, context)
 
+    def learned(self, nodes: Mapping[str, int], classes: int, context: ServerContext) -> Mapping[str, int]:
+        return self.method.learned(nodes, classes, context)
+
     def combine(
         self,
         state: ServerState,

@@ -90,7 +90,7 @@ def _on_how_much(run: RunView) -> str:
         if found
     ]
     return (
-        f"{count(sum(train))} training nodes of {count(sum(nodes))} nodes{spread}"
+        f"{plural(sum(train), 'training node')} of {plural(sum(nodes), 'node')}{spread}"
         f"{'; ' + ', '.join(scored) if scored else ''}."
     )
 

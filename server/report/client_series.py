@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fedtag.common.wording.counts import plural
 from fedtag.common.wording.scoring import capital
 from fedtag.server.pages.chart import SERIES_COLOURS, Chart, Kind, Series, line_chart
 from fedtag.server.pages.wording import fixed, percent
@@ -115,7 +116,7 @@ def spread_over_clients(series: ClientSeries, kind: Kind) -> tuple[list[Series],
         Series("largest", rounds, [column[-1] for column in columns], 1, 1),
         Series("smallest", rounds, [column[0] for column in columns], 2, 2),
     ]
-    said = f"Over {len(series.values)} clients; in round {rounds[-1]} {ends(by_round[rounds[-1]], kind)}."
+    said = f"Over {plural(len(series.values), 'client')}; in round {rounds[-1]} {ends(by_round[rounds[-1]], kind)}."
     alt = (
         f"{said} Median {shown(middle[0], kind)} in round {rounds[0]}, {shown(middle[-1], kind)} in round "
         f"{rounds[-1]}."

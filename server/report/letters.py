@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedtag.common.secure.phases import SHARES
+from fedtag.common.wording.counts import plural
 from fedtag.server.pages.chart import Chart, Series, line_chart
 from fedtag.server.pages.section import Recorded, ReportSection, Table
 from fedtag.server.pages.wording import count, percent, size, unit_of
@@ -72,6 +73,6 @@ def letter_charts(letters: Sequence[Disclosure]) -> list[Chart]:
         Series(name, rounds, [sizes.get(number, 0) / scale for number in rounds], index, index)
         for index, (name, sizes) in enumerate(sorted(by_round.items()))
     ]
-    alt = f"Sealed letters between clients: {sum(row.bytes for row in letters)} bytes over {last} rounds."
+    alt = f"Sealed letters between clients: {sum(row.bytes for row in letters)} bytes over {plural(last, 'round')}."
     chart = line_chart("Between clients, per round", "", alt, lines, y_label=unit, from_zero=True)
     return [chart] if chart else []

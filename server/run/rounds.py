@@ -176,7 +176,7 @@ class Rounds:
 
     def _sums(self) -> Sums:
         if not self.config.privacy.secure_aggregation:
-            return PlainSums(self.phases, self.run_state, self.aggregation)
+            return PlainSums(self.phases, self.run_state, self.method, self.aggregation, self.context)
         return MaskedSums(self.phases, self.run_state, self.method, self.aggregation, self.config)
 
     def _round(self, round_number: int, trackers: Trackers) -> None:

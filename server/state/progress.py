@@ -12,6 +12,7 @@ from fedtag.common.config.extension import depending_on_rounds
 from fedtag.common.errors import DataError
 from fedtag.common.logs import Event, fields
 from fedtag.common.wire.records import Reply
+from fedtag.common.wording.counts import plural
 from fedtag.common.wording.scoring import deviation
 from fedtag.server.tracking.rows import RoundRow
 
@@ -117,7 +118,7 @@ def announce_guarantee(guarantee: Mapping[str, Any] | None, rounds: int, progres
     bound = guarantee["epsilon"]
     progress.note(
         f"differential privacy: epsilon {'without bound' if bound is None else f'{bound:.3g}'} at delta "
-        f"{guarantee['delta']:g} after {rounds} rounds, for {guarantee['unit']}",
+        f"{guarantee['delta']:g} after {plural(rounds, 'round')}, for {guarantee['unit']}",
         fields(Event.GUARANTEE, rounds=rounds),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 from types import MappingProxyType
 from typing import Any
@@ -26,6 +26,7 @@ from fedtag.server.strategies.optimisers import server_step
 from fedtag.server.strategies.rules import combine_by_rule
 from fedtag.server.strategies.weights import ClientStatistics, client_weights
 
+Learned = Callable[[Mapping[str, int]], Mapping[str, int]]
 Updates = Mapping[str, Mapping[str, Tensor]]
 NOTHING = Aggregate({}, {}, {})
 
@@ -91,6 +92,7 @@ class Aggregation:
         weights: Mapping[str, float],
         normalisers: Mapping[str, float],
         nodes: Mapping[str, int] = MappingProxyType({}),
+        learned: Learned = dict,
     ) -> tuple[dict[str, Tensor], Mapping[str, float]]:
         """One update from those that came in clear, and the weights that it took.
 
@@ -98,7 +100,9 @@ class Aggregation:
             updates: Δ_i by client.
             weights: of the clients whose update counts, sum 1.
             normalisers: a_i by client.
-            nodes: numbers of them by client, by which a_i is bounded where clients train in batches.
+            nodes: numbers of them by client, of all that ever stated any; a_i is bounded by them where clients train in
+                batches.
+            learned: from how many nodes each may learn, by how many all have.
 
         Returns:
             The combined update, before the server optimiser; nothing without contributors.
@@ -110,10 +114,10 @@ class Aggregation:
             return self._private_mean({client: updates[client] for client in weights}), weights
         kept: Updates = {client: updates[client] for client in weights}
         if settings.normalise == "fednova":
-            train = self.config.train
-            counted = believable({client: nodes.get(client, 0) for client in weights})
-            most = {client: largest_normaliser(train, counted[client]) for client in weights}
-            plan = fednova(weights, normalisers, most)
+            train, most, believed = self.config.train, dict[str, float](), dict[str, float]()
+            for bound, said in ((most, learned(nodes)), (believed, learned(believable(nodes)))):
+                bound |= {client: largest_normaliser(train, said.get(client, 0)) for client in weights}
+            plan = fednova(weights, normalisers, most, believed)
             weights, kept = plan.weights, scaled(kept, plan.factors)
             if not weights:
                 return {}, {}

@@ -23,7 +23,7 @@ class Normalisation:
     Args:
         weights: of the clients that took a step, sum 1.
         factors: τ_eff / a_i of the same clients.
-        effective_steps: τ_eff = Σ w_i a_i; 0 without any client.
+        effective_steps: τ_eff = Σ w_i a_i, of what is believed; 0 without any client.
     """
 
     weights: dict[str, float]
@@ -35,6 +35,7 @@ def fednova(
     weights: Mapping[str, float],
     normalisers: Mapping[str, float],
     most: Mapping[str, float] = MappingProxyType({}),
+    believed: Mapping[str, float] = MappingProxyType({}),
 ) -> Normalisation:
     """Weights and factors with which Σ w_i (τ_eff / a_i) Δ_i is the step of Eq. 13, τ_eff = Σ w_i a_i.
 
@@ -44,8 +45,9 @@ def fednova(
     Args:
         weights: by client, at least 0, with a sum above 0 or empty.
         normalisers: a_i by client; one that is missing counts as 0.
-        most: the largest a_i that a client can have (`largest_normaliser`), by client: since τ_eff scales everybody's
-            update, one client that claims too much would otherwise decide the length of the step.
+        most: the largest a_i that a client can have by its own word (`largest_normaliser`), by client.
+        believed: the largest a_i that counts in τ_eff, by client: since that scales everybody's update, one client that
+            claims much would otherwise decide the length of the step.
 
     Returns:
         Without clients whose a_i is 0 or beyond `most`, the weights of the others renormalised.
@@ -56,7 +58,8 @@ def fednova(
     if total == 0:
         return Normalisation({}, {}, 0.0)
     shares = {client: weights[client] / total for client in kept}
-    effective = math.fsum(weights[client] * a for client, a in kept.items()) / total
+    counted = {client: min(a, believed.get(client, math.inf)) for client, a in kept.items()}
+    effective = math.fsum(weights[client] * a for client, a in counted.items()) / total
     return Normalisation(shares, {client: effective / a for client, a in kept.items()}, effective)
 
 
@@ -82,7 +85,7 @@ def largest_normaliser(train: TrainConfig, nodes: int = 0) -> float:
 
     Args:
         train: settings of the run.
-        nodes: that the client says it has, on which the number of its batches depends.
+        nodes: from which the client may learn at the most, on which the number of its batches depends.
     """
     size = train.batch_size if isinstance(train.batch_size, int) else LEAST_BATCH
     batches = max(1, math.ceil(nodes / size)) if size else 1
@@ -91,8 +94,8 @@ def largest_normaliser(train: TrainConfig, nodes: int = 0) -> float:
 
 
 def believable(nodes: Mapping[str, int]) -> dict[str, int]:
-    """Numbers of nodes that clients say they have, as far as they count: of three or more, nobody's more than all
-    others' together, since a claim of many nodes would allow as many steps.
+    """Numbers of nodes that clients say they have, as far as they lengthen the step of all: of three or more, nobody's
+    more than all others' together, since a claim of many nodes would allow as many steps.
     """
     total = sum(nodes.values())
     return {client: min(n, total - n) if len(nodes) > 2 else n for client, n in nodes.items()}

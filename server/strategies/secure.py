@@ -31,6 +31,7 @@ from fedtag.common.secure.masks import (
     self_key,
 )
 from fedtag.common.secure.reconstruction import Reconstruction
+from fedtag.common.wording.counts import plural
 
 SELF = "self"
 PAIR = "pair"
@@ -168,8 +169,8 @@ def _checked_uploads(block: Block, uploads: Mapping[str, Any], fixed: FixedPoint
         raise ProtocolError(f"{', '.join(strangers)} uploaded without being in the block: leave them out")
     if len(uploads) < block.threshold:
         raise QuorumError(
-            f"{len(uploads)} masked uploads arrived, {block.threshold} of {len(block.members)} members are needed: "
-            f"{', '.join(sorted(set(block.members) - set(uploads)))} did not send any"
+            f"{plural(len(uploads), 'masked upload')} arrived, {block.threshold} of {len(block.members)} members are "
+            f"needed: {', '.join(sorted(set(block.members) - set(uploads)))} did not send any"
         )
     if len(block.members) > fixed.most_clients:
         raise ProtocolError(
@@ -237,7 +238,7 @@ def _restored(block: Block, slot: Slot, released: _Released) -> dict[tuple[str, 
     wrong = "".join(f"; {why}" for why in released.malformed.values())
     if released.senders < block.threshold:
         raise QuorumError(
-            f"{released.senders} members released shares of sum {slot.index}, {block.threshold} are needed: "
+            f"{plural(released.senders, 'member')} released shares of sum {slot.index}, {block.threshold} are needed: "
             f"repeat the round{wrong}"
         )
     generator = numpy_generator(slot.index, "reconstruction", block.id)
@@ -246,8 +247,8 @@ def _restored(block: Block, slot: Slot, released: _Released) -> dict[tuple[str, 
     for (kind, owner), shares in sorted(released.shares.items()):
         if len(shares) < block.threshold:
             raise QuorumError(
-                f"{len(shares)} members released a {kind} share of {owner} for sum {slot.index}, {block.threshold} "
-                f"are needed: its letters did not reach the others; repeat the round{wrong}"
+                f"{plural(len(shares), 'member')} released a {kind} share of {owner} for sum {slot.index}, "
+                f"{block.threshold} are needed: its letters did not reach the others; repeat the round{wrong}"
             )
         secret = reconstruction.secret(shares, partial(_fits, block, slot, kind, owner))
         if secret is None:

@@ -15,6 +15,7 @@ from fedtag.common.secure.groups import drawn_groups
 from fedtag.common.secure.names import DRAW, UNREAD
 from fedtag.common.secure.phases import SHARES
 from fedtag.common.wire.records import Content, Letter, Reply
+from fedtag.common.wording.counts import plural
 from fedtag.server.exchange.phases import Phases
 from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.round import Round
@@ -118,8 +119,8 @@ class KeyBlocks:
         asked = {name: keys[name] for name in names.values()}
         if len(asked) < self.fewest:
             raise QuorumError(
-                f"{len(asked)} clients can take part in a sum, {self.fewest} must (exchange.quorum of clients): "
-                "start the others, or lower the quorum"
+                f"{plural(len(asked), 'client')} can take part in a sum, {self.fewest} must (exchange.quorum of "
+                "clients): start the others, or lower the quorum"
             )
         plan = Block.planned(self.run_state.run, self.sums, asked, self._draws(asked))
         asked_nodes = dict.fromkeys(names, DEAL_SHARES)
@@ -186,8 +187,8 @@ class KeyBlocks:
             return
         if len(block.members) < self.phases.fewest:
             raise QuorumError(
-                f"{len(block.members)} members prepared the first block, aggregation.rule = {self.rule} needs "
-                f"{self.phases.fewest}: start the others, or set aggregation.rule = mean"
+                f"{plural(len(block.members), 'member')} prepared the first block, aggregation.rule = {self.rule} "
+                f"needs {self.phases.fewest}: start the others, or set aggregation.rule = mean"
             )
         draws = {client: keys.draw for client, keys in block.members.items()}
         self.run_state.groups = drawn_groups(draws)

@@ -11,6 +11,8 @@ from fedtag.common.errors import QuorumError
 from fedtag.common.logs import Event, fields
 from fedtag.common.wording.counts import plural
 from fedtag.server.exchange.phases import Phases
+from fedtag.server.protocol.context import ServerContext
+from fedtag.server.protocol.method import ServerMethod
 from fedtag.server.protocol.phases import Phase
 from fedtag.server.state.round import Round
 from fedtag.server.state.run_state import RunState
@@ -23,10 +25,19 @@ from fedtag.server.tracking.status import safe
 class PlainSums:
     """Every update arrives in clear, is screened, and counts by its weight."""
 
-    def __init__(self, phases: Phases, run_state: RunState, aggregation: Aggregation) -> None:
+    def __init__(
+        self,
+        phases: Phases,
+        run_state: RunState,
+        method: ServerMethod,
+        aggregation: Aggregation,
+        context: ServerContext,
+    ) -> None:
         self.phases = phases
         self.run_state = run_state
+        self.method = method
         self.aggregation = aggregation
+        self.context = context
 
     def exchange(self, current: Round, phase: Phase) -> Outcome:
         replies, failures = self.phases.run(current, phase)
@@ -37,8 +48,11 @@ class PlainSums:
         updates: Updates = {
             client: reply.content.section("update") for client, reply in contributions.items()
         }
-        sizes = {client: contributions[client].content.values["sizes"] for client in updates}
-        counted = {client: size["train_nodes"] for client, size in sizes.items() if updates[client]}
+        counted = {
+            client: reply.content.values["sizes"]["train_nodes"]
+            for client, reply in contributions.items()
+            if updates[client]
+        }
         statistics = due_statistics(self.aggregation, self.run_state, contributions)
         weights: Mapping[str, float] = self.aggregation.weights(phase, counted, statistics)
         step: Mapping[str, Tensor] = {}
@@ -49,8 +63,8 @@ class PlainSums:
             }
             self._require(current, len(weights))
             updates = self._bounded(current, {client: updates[client] for client in weights}, normalisers)
-            nodes = {client: size["nodes"] for client, size in sizes.items()}
-            step, weights = self.aggregation.combined(updates, weights, normalisers, nodes)
+            nodes = {client: said["nodes"] for client, said in self.run_state.stated.items()}
+            step, weights = self.aggregation.combined(updates, weights, normalisers, nodes, self._learned)
         elif phase.gathers == "sum" and weights:
             step = weighted_mean({client: updates[client] for client in weights}, weights)
         current.seconds["aggregate"] = current.seconds.get("aggregate", 0.0) + time.monotonic() - before
@@ -68,6 +82,10 @@ class PlainSums:
                 self.phases.inbox.declared,
             ),
         )
+
+    def _learned(self, nodes: Mapping[str, int]) -> Mapping[str, int]:
+        assert self.run_state.agreement is not None
+        return self.method.learned(nodes, len(self.run_state.agreement.classes), self.context)
 
     def _bounded(self, current: Round, updates: Updates, normalisers: Mapping[str, float]) -> Updates:
         """The updates, none much longer than the others; who sent a longer one is named."""

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 from fedtag.common.errors import RunError
+from fedtag.common.wording.counts import plural
 from fedtag.server.tracking.durable_files import read_object
 from fedtag.server.tracking.release import Release, read_release
 from fedtag.server.tracking.run_directory import DISCLOSURES, MODEL, MODEL_CARD, RunDirectory
@@ -63,7 +64,7 @@ def parent_words(directory: RunDirectory) -> str:
     card, told = read_object(folder / MODEL_CARD), read_object(folder / ORIGIN) or {}
     origin = told.get("run", "a run")
     if rounds := told.get("extended"):
-        return f"{origin}, extended after its {rounds} rounds"
+        return f"{origin}, extended after its {plural(rounds, 'round')}"
     if card is None:
         return ""
     return f"{origin}, round {card.get('round')}, model {str(card.get('fingerprint'))[:12]}"

@@ -21,10 +21,11 @@ import torch
 from torch import Tensor
 
 from fedtag.client.train.batches import Batching, in_batches
-from fedtag.client.train.capacity import MARGIN, largest_part
+from fedtag.client.train.capacity import MARGIN
 from fedtag.client.train.examples import Examples
-from fedtag.client.train.footprint import Footprint
+from fedtag.client.train.footprint import Footprint, finding_bytes
 from fedtag.client.train.optimisation import optimise, optimiser
+from fedtag.client.train.part_sizes import PartSizes
 from fedtag.client.train.passes import logits
 from fedtag.common.config import RunConfig
 from fedtag.common.graph import normalised_adjacency
@@ -136,11 +137,14 @@ def foretold(backbone: str, batching: Batching) -> dict[str, Any]:
     flat = {"method": "fedavg", "model.backbone": backbone}
     model = initial_backbone(RunConfig.from_flat(flat), WIDTH, CLASSES).to(device)
     held = examples if batching.size else on(examples, device)
-    links = examples.adjacency.edge_index.shape[1] - NODES
-    part = (NODES, links)
+    edges = examples.adjacency.edge_index_without_loops
     if batching.size:
-        part = largest_part(batching.size, hops_of(model), batching.fan_out, NODES, links)
-    reckoned = MARGIN * Footprint.of(model, WIDTH).bytes(*part)
+        part = PartSizes(edges, NODES).drawn(batching.size, hops_of(model), batching.fan_out)
+        looked = 0.0 if device.type == "cuda" else finding_bytes() * part.entries
+        reckoned = Footprint.of(model, WIDTH).bytes(part.nodes, part.links) + looked
+    else:
+        reckoned = Footprint.of(model, WIDTH).bytes(NODES, edges.shape[1])
+    reckoned *= MARGIN
     before = memory(device, reset=True)
     noise, order = torch.Generator(device).manual_seed(0), torch.Generator().manual_seed(0)
     loss, _ = in_batches(

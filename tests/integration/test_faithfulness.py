@@ -26,7 +26,7 @@ from fedtag.client.methods.dance.condensation import chosen_views, forward
 from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
 from fedtag.client.methods.dance.masking import MaskedTexts, evidence_path, reach_of
 from fedtag.client.methods.dance.measurement import chosen_targets, measure
-from fedtag.client.methods.dance.method import evidence_logits
+from fedtag.client.methods.dance.method import fused_pass
 from fedtag.client.methods.dance.rankings import rankings
 from fedtag.client.prediction.outcome import ReleasedModel
 from fedtag.client.run.site_run import SiteRun
@@ -148,7 +148,7 @@ def test_masking_is_as_if_the_folder_had_been_edited(
     for action, edited in texts.items():
         folder = write_folder(replace(data, texts=tuple(edited), extra={}), tmp_path / action / data.name)
         fresh = opened(dance_run, position, folder, tmp_path / f"cache-{action}")
-        expected = evidence_logits(fresh.model, fresh.local, forward(fresh.model, fresh.local))[target]
+        expected = fused_pass(fresh.model, fresh.local, forward(fresh.model, fresh.local))[1][target]
         said = evidence_path(model, encoded.graph(*masks[action]), rows, reach).whole[0]
         torch.testing.assert_close(said, expected, atol=2e-4, rtol=1e-4)
         different.append(float((expected - full).abs().max()))

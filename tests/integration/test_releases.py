@@ -118,7 +118,7 @@ def test_a_site_of_another_protocol_refuses_and_the_server_names_it_and_why(trai
         f"error 2: site-0: VersionError: the message is of protocol {PROTOCOL + 1} (fedtag 0.9.0), and here is "
         f"protocol {PROTOCOL} (fedtag {OWN}): install the same fedtag on all sides"
     )
-    assert f"round 1, node {SITE} is left out: {why}" in notes
+    assert f"round 1, site-0 is left out: {why}" in notes
     failed = [row for row in directory.read_clients() if row.failed]
     assert failed
     assert all(row.failed == why for row in failed)
@@ -301,7 +301,7 @@ def test_a_site_with_another_package_behind_a_name_refuses_with_both(
         f"error 2: site-0: VersionError: method 'fedavg' is from fedtag {OWN} (interface 1) here and from stranger "
         "2.3 (interface 1) at the server: install the same package on all sides"
     )
-    assert f"round 1, node {SITE} is left out: {why}" in notes
+    assert f"round 1, site-0 is left out: {why}" in notes
     assert [row.clients_ok for row in directory.read_rounds()] == [2, 2]
     assert (directory.path / "model.safetensors").is_file()
 

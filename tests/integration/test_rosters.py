@@ -148,7 +148,7 @@ CHEATS: Mapping[str, str] = {
     "stranger": "the keys of site-9 are not those in the roster of site-0",
     "replayed": "sum 0 was masked or passed over before",
     "unsigned": "releases shares only with signatures of the survivors",
-    "badly_signed": "1 survivors signed what this site was told, 3 are needed",
+    "badly_signed": "1 survivor signed what this site was told, 3 are needed",
     "in_clear": "site-0 has a roster, so its updates leave under masks only",
     "other_weights": "2 survivors signed what this site was told, 3 are needed",
     "isolating": "site-0 has 0.970 of the weight",
@@ -181,7 +181,7 @@ def test_a_server_that_cheats_is_refused(tiny: Tiny, tmp_path: Path, cheat: str)
             lambda names: names[:3],
             "2 survivors signed what this site was told, 3 are needed",
         ),
-        ({"site-0"}, lambda names: names[:2], "2 survivors are too few to open a sum, 3 are needed"),
+        ({"site-0"}, lambda names: names[:2], "2 survivors cannot open a sum, 3 are needed"),
         (
             {"site-0", "site-1", "site-2", "site-3"},
             lambda names: ["site-9", *names],

@@ -461,7 +461,7 @@ def test_a_lonely_client_never_uploads(tiny: Tiny) -> None:
         SECURE, clients=2, online=lambda exchange: ["site-0", "site-1"] if exchange < 5 else ["site-0"]
     )
     assert run.summary is None
-    assert "1 clients can take part in a sum, 2 must" in str(run.error)
+    assert "1 client can take part in a sum, 2 must" in str(run.error)
     assert [reply.round for reply in run.replies("train")] == [1, 1, 2]
 
 

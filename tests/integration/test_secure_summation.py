@@ -191,11 +191,11 @@ def test_every_dropout_pattern(federation: Callable[..., Federation], count: int
         uploads = sites.mask(block, index, vectors)
         if len(survivors) < needed:
             for name in survivors:
-                with pytest.raises(ProtocolError, match="survivors are too few"):
+                with pytest.raises(ProtocolError, match=r"survivors? cannot open"):
                     sites.member(name).release(
                         {"opened": [], "index": index, "survivors": list(survivors), "signatures": None}
                     )
-            with pytest.raises(QuorumError, match="masked uploads arrived"):
+            with pytest.raises(QuorumError, match=r"masked uploads? arrived"):
                 open_sum(block, index, uploads, {}, FIXED, TOLD)
             continue
         # What a survivor answers does not depend on who else answers, so one set of answers serves all patterns.
@@ -346,12 +346,12 @@ def test_two_lists_of_survivors_open_nobody(
             request = {"opened": [], "index": index, "survivors": lists[name], "signatures": signatures}
             agreeing = sum(lists[peer] == lists[name] for peer in everyone)
             if pinned and agreeing < block.threshold:
-                with pytest.raises(ProtocolError, match="survivors signed what"):
+                with pytest.raises(ProtocolError, match=r"survivors? signed what"):
                     sites.member(name).release(request)
             else:
                 answers[name] = sites.member(name).release(request)
             other = without if lists[name] == everyone else everyone
-            with pytest.raises(ProtocolError, match=r"told other survivors|is not among|survivors signed"):
+            with pytest.raises(ProtocolError, match=r"told other survivors|is not among|survivors? signed"):
                 sites.member(name).release({**request, "survivors": other})
         assert nobody_is_open(block, [answers])
 
@@ -426,7 +426,7 @@ def test_requests_that_isolate_a_site_are_refused(federation: Callable[..., Fede
     with pytest.raises(ProtocolError, match=r"has 0\.950 of the weight"):
         sites.member(victim).mask(0, np.ones(4), alone, TOLD)
     sites.member(victim).mask(1, np.ones(4), dict.fromkeys(sites.names, 1 / 6), TOLD)
-    with pytest.raises(ProtocolError, match="1 survivors are too few to open a sum, 5 are needed"):
+    with pytest.raises(ProtocolError, match="1 survivor cannot open a sum, 5 are needed"):
         sites.member(victim).release({"opened": [], "index": 1, "survivors": [victim], "signatures": None})
     with pytest.raises(ProtocolError, match="was masked or passed over before"):
         sites.member(victim).mask(1, np.zeros(4), dict.fromkeys(sites.names, 1 / 6), TOLD)

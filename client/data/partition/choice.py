@@ -13,6 +13,7 @@ from fedtag.client.data.partition.published import read_published
 from fedtag.client.data.partition.uniform import at_random
 from fedtag.client.data.text_graph import Rows, TextGraph
 from fedtag.common.errors import ConfigError, DataError
+from fedtag.common.wording.counts import plural
 
 PARTITIONERS = ("louvain", "metis", "random", "dirichlet")
 
@@ -47,13 +48,15 @@ def partition(
             )
         rows = read_published(Path(kind), graph, ids_column).rows
         if clients is not None and clients != len(rows):
-            raise ConfigError(f"{Path(kind).name} divides the graph over {len(rows)} clients, not {clients}.")
+            raise ConfigError(
+                f"{Path(kind).name} divides the graph over {plural(len(rows), 'client')}, not {clients}."
+            )
         return rows
     if clients is None or clients < 1:
         raise ConfigError(f"clients is {clients}; give at least 1.")
     if clients > graph.num_nodes:
         raise DataError(
-            f"{graph.name!r} has {graph.num_nodes} nodes, which cannot be divided over {clients} clients; "
+            f"{graph.name!r} has {plural(graph.num_nodes, 'node')}, which cannot be divided over {clients} clients; "
             "ask for fewer clients."
         )
     if clients == 1:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedtag.client.data.text_graph import Rows, TextGraph
 from fedtag.common.errors import DataError
+from fedtag.common.wording.counts import plural
 
 
 def by_communities(graph: TextGraph, clients: int, seed: int) -> tuple[Rows, ...]:
@@ -32,8 +33,8 @@ def by_communities(graph: TextGraph, clients: int, seed: int) -> tuple[Rows, ...
     ]
     if len(communities) < clients:
         raise DataError(
-            f"Louvain finds {len(communities)} communities in {graph.name!r}, too few for {clients} clients; "
-            f"ask for at most {len(communities)} clients, or partition by metis or random."
+            f"Louvain finds {plural(len(communities), 'community')} in {graph.name!r}, too few for {clients} clients; "
+            f"ask for at most {plural(len(communities), 'client')}, or partition by metis or random."
         )
     ids = graph.node_ids
     by_size = sorted(communities, key=lambda rows: (-len(rows), min(ids[row] for row in rows)))

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from fedtag.client.data.problems import Problems, shown
 from fedtag.client.data.reading.forms import ARCHIVE, COPY_AGAIN, CUT_OFF, form_of
 from fedtag.client.data.text_graph import NONE, TEST, TRAIN, VAL, TextGraph, canonical_edges
+from fedtag.common.wording.counts import plural
 
 MASKS = (("train_mask", TRAIN), ("val_mask", VAL), ("test_mask", TEST))
 LARGEST_FEATURE = 1e6
@@ -237,7 +238,7 @@ def split_of(file: str, arrays: Arrays, labels: NDArray[np.int64], problems: Pro
                 break
             if held is not None and (both := int((mask & held).sum())):
                 problems.add(
-                    file, f"{both} nodes are in {other} and in {name}", "put each node into one of them"
+                    file, f"{other} and {name} share {plural(both, 'node')}", "put each node into one of them"
                 )
         split[mask & (labels >= 0)] = value
     return split

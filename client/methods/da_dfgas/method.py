@@ -24,6 +24,7 @@ from fedtag.client.methods.da_dfgas.networks import (
 from fedtag.client.methods.da_dfgas.training import logits_of, train_network, validation_halves
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
 from fedtag.client.train import passes
+from fedtag.client.train.batches import Batching
 from fedtag.client.train.optimisation import Training
 from fedtag.common.errors import RunError
 from fedtag.common.methods.da_dfgas.course import first_supernet, stages_of, tells_architectures
@@ -91,8 +92,9 @@ class DaDfgas(ClientMethod[DaDfgasConfig]):
                 models[OWN] = network(own_architecture(context, start), scored, data, context)
             if not settings.personal or settings.scoring != OWN:
                 models[SHARED] = network(shared_architecture(context, start), scored, data, context)
+        batching = self.batching(data, context)
         with context.timed("score"):
-            logits = {path: logits_of(model, data, context) for path, model in models.items()}
+            logits = {path: logits_of(model, data, batching) for path, model in models.items()}
             return self.counts(logits, data, context)
 
     def examples(self, model: Any, data: SiteData, context: Context) -> tuple[Any | None, dict[str, Any]]:
@@ -108,12 +110,13 @@ class DaDfgas(ClientMethod[DaDfgasConfig]):
         longer = data.site.name in context.content.values.get("longer", ())
         if longer and context.settings.keep_local:
             resume(model, context)
-        return train_network(model, examples, stages(context), longer, data, context)
+        batching = self.batching(data, context)
+        return train_network(model, examples, stages(context), longer, batching, data, context)
 
     def after_training(
         self, model: Any, start: Parameters, training: Training, data: SiteData, context: Context
     ) -> Content:
-        remember(parameters_of(model), start, data, context)
+        remember(parameters_of(model), start, self.batching(data, context), data, context)
         return super().after_training(model, start, training, data, context)
 
     def use(self, data: SiteData, context: Context) -> Content:
@@ -133,10 +136,10 @@ class DaDfgas(ClientMethod[DaDfgasConfig]):
         Raises:
             RunError: the released supernet has no such network.
         """
-        data = self.placed(data, context)
+        data, batching = self.placed(data, context), self.batching(data, context)
         supernet = load_released(self.model(data, context).to(data.device), released)
         if released.path == SUPERNET:
-            return Prediction(logits_of(supernet, data, context))
+            return predicted(supernet, SUPERNET, data, batching)
         own = kept_architecture(context) if released.path == OWN else None
         architecture = own or shared_architecture(context, released.parameters)
         cells = context.settings.cells
@@ -146,9 +149,14 @@ class DaDfgas(ClientMethod[DaDfgasConfig]):
                 "give the workspace that the site had in the run that the model is from"
             )
         model = network(architecture, released.parameters, data, context)
-        path = SHARED if own is None else OWN
-        hidden = passes.hidden_of(model, data, self.batching(data, context))
-        return Prediction(logits_of(model, data, context), path=path, hidden=hidden)
+        return predicted(model, SHARED if own is None else OWN, data, batching)
+
+
+@torch.no_grad()
+def predicted(model: NodeClassifier, path: str, data: SiteData, batching: Batching) -> Prediction:
+    """What a model says of every node, by a way of scoring."""
+    hidden, logits = passes.hidden_and_logits(model, data.graph.x, data.adjacency, batching)
+    return Prediction(logits, path=path, hidden=hidden)
 
 
 def stages(context: Context) -> Stages:
@@ -182,7 +190,9 @@ def resume(model: nn.Module, context: Context) -> None:
     model.load_state_dict(kept)
 
 
-def remember(after: Parameters, start: Parameters, data: SiteData, context: Context) -> None:
+def remember(
+    after: Parameters, start: Parameters, batching: Batching, data: SiteData, context: Context
+) -> None:
     """Keep the logits of the client's own search if they convince, and its weights where it may go on from them."""
     settings, search = context.settings, searches(context, context.round)
     searched = search and bool(validation_halves(data, context).searched.any())
@@ -190,7 +200,7 @@ def remember(after: Parameters, start: Parameters, data: SiteData, context: Cont
         return
     kept = own_logits(context)
     if searched:
-        convinced = settings.own == "always" or convinces(after, start, data, context)
+        convinced = settings.own == "always" or convinces(after, start, batching, data, context)
         kept = {name: value for name, value in after.items() if convinced and is_architecture(name)}
     weights = {
         name: value for name, value in after.items() if settings.keep_local and not is_architecture(name)

@@ -10,6 +10,7 @@ from torch import Tensor
 from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.da_dfgas.training import Context, logits_of, validation_halves
 from fedtag.client.site.state import Remembered
+from fedtag.client.train.batches import Batching
 from fedtag.common.errors import RunError, WireError
 from fedtag.common.models.supernet.architecture import Architecture
 from fedtag.common.models.supernet.discretisation import discretised
@@ -72,7 +73,11 @@ def network(
 
 
 def convinces(
-    after: Mapping[str, Tensor], received: Mapping[str, Tensor], data: SiteData, context: Context
+    after: Mapping[str, Tensor],
+    received: Mapping[str, Tensor],
+    batching: Batching,
+    data: SiteData,
+    context: Context,
 ) -> bool:
     """Whether the architecture of a client's own logits does better than the global one, by more than chance.
 
@@ -83,6 +88,7 @@ def convinces(
     Args:
         after: the supernet after the client's search.
         received: the global one.
+        batching: of the client's graph.
         data: of the client.
         context: of the round.
     """
@@ -91,7 +97,7 @@ def convinces(
     judged = validation_halves(data, context).judged
     labels = data.graph.y[judged]
     ours, theirs = (
-        logits_of(network(one, after, data, context), data, context)[judged].argmax(1) == labels
+        logits_of(network(one, after, data, context), data, batching)[judged].argmax(1) == labels
         for one in (own, shared)
     )
     won, lost = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())

@@ -12,8 +12,7 @@ from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.da_dfgas.architecture_search import ArchitectureSteps, search_loss
 from fedtag.client.methods.da_dfgas.halves import Halves, halves
 from fedtag.client.train import passes
-from fedtag.client.train.batches import in_batches
-from fedtag.client.train.capacity import batching_of
+from fedtag.client.train.batches import Batching, in_batches
 from fedtag.client.train.examples import Examples
 from fedtag.client.train.optimisation import Training, optimise, optimiser, scheduled_rate
 from fedtag.common.methods.da_dfgas.settings import DaDfgasConfig
@@ -31,7 +30,13 @@ def validation_halves(data: SiteData, context: Context) -> Halves:
 
 
 def train_network(
-    model: NodeClassifier, examples: Examples, stages: Stages, longer: bool, data: SiteData, context: Context
+    model: NodeClassifier,
+    examples: Examples,
+    stages: Stages,
+    longer: bool,
+    batching: Batching,
+    data: SiteData,
+    context: Context,
 ) -> Training:
     """Local epochs from the model as it stands, in place.
 
@@ -44,6 +49,7 @@ def train_network(
         examples: of the steps on the weights, with a label to learn.
         stages: of the run, each of which begins the schedule of the step size anew.
         longer: whether the further epochs of clients that lag behind are taken, too.
+        batching: of the client's graph.
         data: of the client.
         context: of the round.
     """
@@ -61,7 +67,6 @@ def train_network(
         of: Callable[[Examples], Callable[[], Tensor]], one: Examples, epochs: int, purpose: str
     ) -> tuple[Callable[[], Tensor], int]:
         drawn = context.generator(context.round, data.site.name, purpose)
-        batching = batching_of(lambda: model, data, context)
         return in_batches(of, model, one, epochs, batching, data.device, drawn)
 
     epochs = train.epochs + (train.extra_epochs if longer else 0)
@@ -88,7 +93,6 @@ def train_network(
 
 
 @torch.no_grad()
-def logits_of(model: NodeClassifier, data: SiteData, context: Context) -> Tensor:
+def logits_of(model: NodeClassifier, data: SiteData, batching: Batching) -> Tensor:
     """What a model says of every node."""
-    batching = batching_of(lambda: model, data, context)
     return passes.logits(model, data.graph.x, data.adjacency, batching)

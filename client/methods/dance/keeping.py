@@ -11,7 +11,7 @@ from fedtag.client.evidence.condensed import CORE_FOLDER, links_file, write_link
 from fedtag.client.evidence.narration import TokenLedger
 from fedtag.client.evidence.pack_table import PackTable
 from fedtag.client.evidence.store import available_rounds, round_file, write_packs
-from fedtag.client.methods.dance.condensation import forward, views_of_all
+from fedtag.client.methods.dance.condensation import Forward, forward, views_of_all
 from fedtag.client.methods.dance.evidence import Evidence, EvidenceVectors
 from fedtag.client.methods.dance.local_graph import LocalGraph
 from fedtag.client.methods.dance.packs import evidence_packs, narrated_packs
@@ -50,17 +50,16 @@ def keep_core_evidence(
         links_file(folder, old).unlink(missing_ok=True)
 
 
+@torch.no_grad()
 def scored_evidence(
-    model: DanceModel, local: LocalGraph, round_number: int, data: SiteData
+    model: DanceModel, local: LocalGraph, passed: Forward, round_number: int, data: SiteData
 ) -> tuple[Tensor, Tensor, PackTable]:
     """The evidence path's representation and logits of every node, and the evidence of each prediction."""
-    passed = forward(model, local)
-    with torch.no_grad():
-        evidence, seen, found = views_of_all(model, local, passed)
-        hidden, logits = hidden_and_logits(model.backbone, model.fuse(seen), local.adjacency, local.batching)
-        share = score_shares(model, local.adjacency, seen, logits.argmax(1), local.batching).share
-        digest = fingerprint(model.state_dict())
-        packs = evidence_packs(evidence, found, logits, "scored", round_number, digest, data, share)
+    evidence, seen, found = views_of_all(model, local, passed)
+    hidden, logits = hidden_and_logits(model.backbone, model.fuse(seen), local.adjacency, local.batching)
+    share = score_shares(model, local.adjacency, seen, logits, local.batching).share
+    digest = fingerprint(model.state_dict())
+    packs = evidence_packs(evidence, found, logits, "scored", round_number, digest, data, share)
     return hidden, logits, packs
 
 
@@ -75,7 +74,7 @@ def keep_scored_evidence(
         what the language model was given for them, None if it was not asked.
     """
     with context.timed("evidence"):
-        *_, packs = scored_evidence(model, local, round_number, data)
+        *_, packs = scored_evidence(model, local, forward(model, local), round_number, data)
     ledger = None
     summaries = context.config.summaries.limit if local.config.summaries != "off" else 0
     chosen = local.graph.test_mask.nonzero().squeeze(1)[:summaries]

@@ -73,9 +73,9 @@ class Dance(ClientMethod[DanceConfig]):
         return initial_dance_model(context.config, data.graph.x.shape[1], data.graph.num_classes)
 
     def logits(self, model: Any, data: SiteData, context: Context) -> Mapping[str, Tensor]:
-        local = local_view(data, context)
+        local = self.local_view(data, context)
         passed = forward(model, local)
-        return {GRAPH: passed.logits, EVIDENCE: evidence_logits(model, local, passed)}
+        return {GRAPH: passed.logits, EVIDENCE: fused_pass(model, local, passed)[1]}
 
     def classifier(self, model: DanceModel) -> NodeClassifier:
         return model.backbone
@@ -84,7 +84,7 @@ class Dance(ClientMethod[DanceConfig]):
         self, model: Any, data: SiteData, context: Context
     ) -> tuple[CoreExamples | None, dict[str, Any]]:
         """The core of the round; its evidence is written at the site."""
-        local = local_view(data.training, context)
+        local = self.local_view(data.training, context)
         with context.timed("condense"):
             passed = forward(model, local)
             core = core_of_round(data, context, context.settings, passed.g, passed.logits)
@@ -147,7 +147,7 @@ class Dance(ClientMethod[DanceConfig]):
         candidates = {last: context.content.section("average") or self.start(data, context)}
         if best is not None:
             candidates[best] = context.content.section("best")
-        local = local_view(data, context)
+        local = self.local_view(data, context)
         ledgers = [summaries_ledger(local.neighbours, local.second_neighbours, data, context)]
         for round_number, parameters in candidates.items():
             model = self.with_parameters(parameters, data, context)
@@ -167,33 +167,34 @@ class Dance(ClientMethod[DanceConfig]):
         On the path `graph` the evidence is that of the other path, whose prediction the packs name.
         """
         model = load_released(self.model(data, context), released).to(data.device)
-        plain = released.path == GRAPH and not evidence
-        local = local_graph(data, context, evidence=not plain, batching=self.batching(data, context))
-        if plain:
-            passed = forward(model, local)
+        fused = released.path != GRAPH
+        local = local_graph(data, context, fused or evidence, self.batching(data, context))
+        passed = forward(model, local)
+        if not (fused or evidence):
             return Prediction(passed.logits, hidden=passed.g)
-        hidden, logits, packs = scored_evidence(model, local, released.round, data)
-        if released.path == GRAPH:
-            passed = forward(model, local)
+        if not evidence:
+            hidden, logits = fused_pass(model, local, passed)
+            return Prediction(logits, hidden=hidden)
+        hidden, logits, packs = scored_evidence(model, local, passed, released.round, data)
+        if not fused:
             hidden, logits = passed.g, passed.logits
-        return Prediction(logits, packs if evidence else None, hidden=hidden)
+        return Prediction(logits, packs, hidden=hidden)
+
+    def local_view(self, data: SiteData, context: Context) -> LocalGraph:
+        """The site's graph for DANCE, in full or as training may see it; made once in a run."""
+        batching = self.batching(data, context)
+        return context.cached(data, "dance graph", lambda: local_graph(data, context, batching=batching))
 
     def check(self, data: SiteData, config: RunConfig) -> None:
         if config.own(DanceConfig).summaries == FEATURE:
             refuse_features(data)
 
 
-def local_view(data: SiteData, context: Context) -> LocalGraph:
-    """The site's graph for DANCE, in full or as training may see it; made once in a run."""
-    batching = METHOD.batching(data, context)
-    return context.cached(data, "dance graph", lambda: local_graph(data, context, batching=batching))
-
-
 @torch.no_grad()
-def evidence_logits(model: DanceModel, local: LocalGraph, passed: Forward) -> Tensor:
-    """The backbone on A with the fused features of every node."""
+def fused_pass(model: DanceModel, local: LocalGraph, passed: Forward) -> tuple[Tensor, Tensor]:
+    """The backbone on A with the fused features of every node: representation and logits."""
     _, seen, _ = views_of_all(model, local, passed)
-    return passes.logits(model.backbone, model.fuse(seen), local.adjacency, local.batching)
+    return passes.hidden_and_logits(model.backbone, model.fuse(seen), local.adjacency, local.batching)
 
 
 METHOD = Dance()

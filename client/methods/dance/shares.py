@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from fedtag.client.train import passes
@@ -40,7 +40,7 @@ def score_shares(
     model: DanceModel,
     adjacency: Adjacency,
     seen: Views,
-    predicted: Int[Tensor, " nodes"],
+    logits: Float[Tensor, "nodes classes"],
     batching: Batching = WHOLE,
 ) -> ScoreShares:
     """The two-player Shapley value of each node's score.
@@ -54,19 +54,22 @@ def score_shares(
         model: that predicts.
         adjacency: of the graph.
         seen: views of every node.
-        predicted: class of each node.
+        logits: by all views, which say the class of each node.
         batching: of the graph.
     """
-    nodes = torch.arange(predicted.numel(), device=predicted.device)
+    predicted = logits.argmax(1, keepdim=True)
     without_text = replace(seen, text=torch.zeros_like(seen.text))
     without_rest = replace(seen, graph=torch.zeros_like(seen.graph), bypass=torch.zeros_like(seen.bypass))
     nothing = replace(without_rest, text=without_text.text)
 
-    def score(views: Views) -> Tensor:
-        logits = passes.logits(model.backbone, model.fuse(views), adjacency, batching)
-        return logits[nodes, predicted] - logits.mean(1)
+    def score(logits: Tensor) -> Tensor:
+        return logits.gather(1, predicted).squeeze(1) - logits.mean(1)
 
-    both, evidence, rest, empty = (score(views) for views in (seen, without_rest, without_text, nothing))
+    both = score(logits)
+    evidence, rest, empty = (
+        score(passes.logits(model.backbone, model.fuse(views), adjacency, batching))
+        for views in (without_rest, without_text, nothing)
+    )
     return ScoreShares(
         ((evidence - empty) + (both - rest)) / 2,
         ((rest - empty) + (both - evidence)) / 2,

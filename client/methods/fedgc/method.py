@@ -92,20 +92,21 @@ class FedGC(ClientMethod[FedGCConfig]):
         """Counts of the model of the round before."""
         if teaches(context.round - 1, context.config):
             return super().scores(data, context)
-        ready = prepared(data, context)
+        batching = self.batching(data, context)
+        ready = prepared(batching, data, context)
         student = context.cached(data, "student", lambda: self.student(data, context))
         load_parameters(student, context.content.section("model"))
         tuned = bool(context.settings.fine_tune_steps)
         found = self.counted(CONDENSED, student, ready, data, context)
         if tuned:
-            fine_tune(student, ready, context.round - 1, data, context)
+            fine_tune(student, ready, context.round - 1, batching, data, context)
             found |= self.counted(TUNED, student, ready, data, context)
         return found
 
     def condense(self, data: SiteData, context: Context) -> Content:
         """Sums over classes, from clients that have training nodes."""
         # Also where there is nothing to tell: what it is made of does not come a second time.
-        ready = prepared(data, context)
+        ready = prepared(self.batching(data, context), data, context)
         if context.settings.dp_mode != "off":
             return Content(prefixed("update", private_sums(ready, data, context)))
         if not data.sizes["train_nodes"]:
@@ -124,11 +125,11 @@ class FedGC(ClientMethod[FedGCConfig]):
         teacher = Content(released.parameters).section(TEACHER)
         own = {name: value for name, value in released.parameters.items() if "/" not in name}
         model = load_released(self.student(data, context), replace(released, parameters=own))
-        ready = prepared_by(teacher, data, context)
+        batching = self.batching(data, context)
+        ready = prepared_by(teacher, batching, data, context)
         if released.path == TUNED:
-            fine_tune(model, ready, released.round, data, context)
+            fine_tune(model, ready, released.round, batching, data, context)
         with torch.no_grad():
-            batching = self.batching(data, context)
             hidden, logits = passes.hidden_and_logits(model, ready.x, data.adjacency, batching)
             return Prediction(logits, hidden=hidden)
 
@@ -154,11 +155,12 @@ class FedGC(ClientMethod[FedGCConfig]):
         self, model: nn.Module, tensors: Mapping[str, Tensor], data: SiteData, context: Context
     ) -> Iterator[tuple[str, Tensor]]:
         classifier = cast(NodeClassifier, model)
-        ready = prepared_by(Content(tensors).section(TEACHER), data, context)
+        batching = self.batching(data, context)
+        ready = prepared_by(Content(tensors).section(TEACHER), batching, data, context)
         with torch.no_grad():
             yield CONDENSED, classifier(ready.x, data.adjacency)
         if context.settings.fine_tune_steps and data.sizes["train_nodes"]:
-            fine_tune(classifier, ready, FIRST_ROUND, data, context)
+            fine_tune(classifier, ready, FIRST_ROUND, batching, data, context)
             with torch.no_grad():
                 yield TUNED, classifier(ready.x, data.adjacency)
 

@@ -17,7 +17,7 @@ from fedtag.client.methods.fedgc import bottleneck
 from fedtag.client.methods.fedgc.pseudo_labels import surest_half, with_pseudo_labels
 from fedtag.client.site.state import Remembered, newest_kept
 from fedtag.client.train import passes
-from fedtag.client.train.capacity import batching_of
+from fedtag.client.train.batches import Batching
 from fedtag.common.errors import ProtocolError
 from fedtag.common.graph import Graph
 from fedtag.common.methods.fedgc.model import initial_teacher
@@ -52,8 +52,13 @@ class Prepared:
         return replace(data.training.graph, x=self.x, y=self.y, train_mask=self.labelled)
 
 
-def prepared(data: SiteData, context: Context) -> Prepared:
+def prepared(batching: Batching, data: SiteData, context: Context) -> Prepared:
     """The site's features and labels in a run; made when the self-trained model comes, then kept on disk.
+
+    Args:
+        batching: of the site's graph.
+        data: of the site.
+        context: of the exchange.
 
     Raises:
         ProtocolError: the site has lost them, and the model did not come again.
@@ -67,7 +72,7 @@ def prepared(data: SiteData, context: Context) -> Prepared:
             raise ProtocolError(
                 f"{data.site.name} has lost what it made of the self-trained model, which comes with the next round"
             )
-        return Remembered(vars(prepared_by(parameters, data, context)), {})
+        return Remembered(vars(prepared_by(parameters, batching, data, context)), {})
 
     def restored() -> Prepared:
         kept = context.memory.derived(f"{NAME}-{version}", made)
@@ -104,14 +109,15 @@ def kept_preparation(state: Path, version: str) -> Prepared | None:
     return None if kept is None else Prepared(**kept.tensors)
 
 
-def prepared_by(parameters: Mapping[str, Tensor], data: SiteData, context: Context) -> Prepared:
+def prepared_by(
+    parameters: Mapping[str, Tensor], batching: Batching, data: SiteData, context: Context
+) -> Prepared:
     """The site's features and labels, by the parameters of the self-trained model; empty in a run without."""
     graph, config = data.training.graph, context.config
     y, labelled = torch.where(graph.train_mask, graph.y, -1), graph.train_mask
     teacher = teacher_with(parameters, data, context) if parameters else None
     if teacher is not None and context.settings.learn_from != "training":
         with context.timed("pseudo-labels"), torch.no_grad():
-            batching = batching_of(lambda: teacher, data, context)
             logits = passes.logits(teacher, graph.x, data.training.adjacency, batching)
             set_aside = shadow_half(outside_splits(graph), config.seed, data.site.name)
             if context.settings.learn_from == "pseudo":

@@ -10,7 +10,6 @@ from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.fedgc.preparation import Prepared
 from fedtag.client.train import passes
 from fedtag.client.train.batches import Batching, in_batches
-from fedtag.client.train.capacity import batching_of
 from fedtag.client.train.examples import Examples
 from fedtag.client.train.optimisation import optimiser
 from fedtag.common.methods.fedgc.settings import FedGCConfig
@@ -23,6 +22,7 @@ def fine_tune(
     model: NodeClassifier,
     prepared: Prepared,
     round_number: int,
+    batching: Batching,
     data: SiteData,
     context: RunContext[FedGCConfig],
 ) -> None:
@@ -35,6 +35,7 @@ def fine_tune(
         model: changed in place.
         prepared: whose features are read.
         round_number: of dropout.
+        batching: of the client's graph.
         data: of the client.
         context: of the run.
     """
@@ -44,7 +45,6 @@ def fine_tune(
     judges = data.graph.val_mask
     chooses = bool(judges.any())
     generator = context.generator(round_number, data.site.name, "fine-tuning", device=data.device)
-    batching = batching_of(lambda: model, data, context)
     loss, _ = in_batches(
         lambda one: lambda: one.loss(model(one.x, one.adjacency, generator)),
         model,

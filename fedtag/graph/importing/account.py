@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from fedtag.client.data.problems import Problem, Problems, shown
 from fedtag.common.errors import DataError
+from fedtag.common.wording.counts import plural
 from fedtag.graph.importing.source import LINE, Lines, Source
 
 READ, GUESSED, DROPPED, REPAIRED, MADE, LEFT = "read", "guessed", "dropped", "repaired", "made", "left"
@@ -37,13 +38,13 @@ def examples(values: Iterable[object]) -> str:
     counted = Counter(values)
     listed = ", ".join(shown(value) for value, _ in counted.most_common(SHOWN))
     more = len(counted) - SHOWN
-    return listed + (f" and {more:,} others" if more > 0 else "")
+    return listed + (f" and {plural(more, 'other')}" if more > 0 else "")
 
 
 def listed(columns: Sequence[str]) -> str:
     """Names of columns, the first ones of many."""
     more = len(columns) - MOST_LISTED
-    return ", ".join(columns[:MOST_LISTED]) + (f" and {more:,} others" if more > 0 else "")
+    return ", ".join(columns[:MOST_LISTED]) + (f" and {plural(more, 'other')}" if more > 0 else "")
 
 
 def raise_any(problems: Problems, called: dict[str, str], *sources: Source | None) -> None:

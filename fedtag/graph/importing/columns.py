@@ -165,7 +165,7 @@ def text_columns(table: Table, free: Sequence[str], choose: Choose) -> list[Cand
         return [Candidate(name, 2.0, "its name") for name in called]
     words = {name: _words(table, name) for name in strings}
     likely = [
-        Candidate(name, min(count / max(words.values()), 1.0), f"{count:.0f} words a value")
+        Candidate(name, min(count / max(words.values()), 1.0), f"{plural(round(count), 'word')} a value")
         for name, count in words.items()
         if count >= WORDY
     ]

@@ -13,6 +13,7 @@ from fedtag.client.data.splitting import drawn_note
 from fedtag.client.data.text_graph import NONE, SPLIT_NAMES, TextGraph
 from fedtag.client.data.values import normal
 from fedtag.common.errors import DataError
+from fedtag.common.wording.counts import plural
 from fedtag.graph.importing.account import MADE, READ, Account
 from fedtag.graph.importing.recipe import Recipe
 
@@ -41,7 +42,7 @@ def tell_drawn(reading: Reading, recipe: Recipe, given: Mapping[str, int], accou
     said = drawn_note(recipe.seed)
     if given:
         kept = sum(given.get(normal(str(node)), NONE) != NONE for node in reading.graph.node_ids)
-        said += f"; {kept:,} nodes keep theirs"
+        said += f"; unchanged is that of {plural(kept, 'node')}"
     account.tell(MADE, said)
 
 
@@ -52,4 +53,4 @@ def tell_changed(graph: TextGraph, before: Mapping[str, int], account: Account) 
     there = {normal(str(node)) for node in graph.node_ids}
     came, gone = len(there - before.keys()), len(before.keys() - there)
     if came or gone:
-        account.tell(READ, f"{came:,} nodes are new, and {gone:,} that were there are gone")
+        account.tell(READ, f"{plural(came, 'new node')}, and {gone:,} gone of those that were there")

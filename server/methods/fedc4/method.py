@@ -5,8 +5,11 @@ The server relays sealed letters. It learns who writes to whom, how much and how
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fedtag.common.methods.fedc4.names import NODES_PHASE, PORTRAITS_PHASE, TRAIN_PHASE
 from fedtag.common.methods.fedc4.settings import FedC4Config
+from fedtag.common.synthetic.labels import condensed_size
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.method import ServerMethod
 from fedtag.server.protocol.phases import Phase
@@ -42,6 +45,14 @@ class FedC4(ServerMethod):
 
     def phases(self, round_number: int, context: ServerContext) -> tuple[Phase, ...]:
         return (ALONE if context.settings.own(FedC4Config).exchange == "off" else TRAIN,)
+
+    def learned(self, nodes: Mapping[str, int], classes: int, context: ServerContext) -> Mapping[str, int]:
+        """Its own condensed nodes, and all that others can have shown it in the rounds so far."""
+        if context.settings.own(FedC4Config).exchange == "off":
+            return nodes
+        ratio = context.settings.ratio
+        condensed = sum(max(condensed_size(count, ratio), classes) for count in nodes.values())
+        return dict.fromkeys(nodes, condensed)
 
 
 METHOD = FedC4()

@@ -29,8 +29,6 @@ CARD = "condensed.md"
 HEADER = "fedtag"
 GRAPH = "graph"
 TEACHER = "teacher"
-METHOD = "fedgc"
-"""Which releases condensed graphs."""
 
 
 class CondensedCard(BaseModel):
@@ -176,9 +174,10 @@ def card_config(card: CondensedCard) -> RunConfig:
     strange = sorted(card.settings.keys() - set(settings_names()))
     if strange:
         raise ConfigError(f"settings: {', '.join(strange)} is none of {', '.join(settings_names())}")
-    if card.settings.get("method") != METHOD:
+    config = RunConfig.from_flat(flatten({**card.settings, "ratio": card.ratio}))
+    if config.spec.traits.releases != "graph":
         raise ConfigError(f"settings: method = {card.settings.get('method')!r} releases no condensed graph")
-    return RunConfig.from_flat(flatten({**card.settings, "ratio": card.ratio}))
+    return config
 
 
 def check_teacher(teacher: Mapping[str, Tensor], config: RunConfig, dimension: int, classes: int) -> None:

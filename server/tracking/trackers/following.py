@@ -12,6 +12,7 @@ from typing import Any
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError
 from fedtag.common.logs import Event, fields
+from fedtag.common.settings.lists import listed
 from fedtag.common.settings.sections import TrackingConfig
 from fedtag.server.tracking.row_objects import row_to_object
 from fedtag.server.tracking.rows import RoundRow, Summary
@@ -31,7 +32,7 @@ def chosen_trackers(tracking: TrackingConfig) -> tuple[TrackerSpec, ...]:
     Raises:
         ConfigError: one is unknown, named twice, or lacks something that must be installed.
     """
-    names = [name.strip() for name in tracking.trackers.split(",") if name.strip()]
+    names = listed(tracking.trackers, "tracking.trackers")
     if twice := {name for name in names if names.count(name) > 1}:
         raise ConfigError(f"tracking.trackers = {tracking.trackers}: {min(twice)} stands twice, name it once")
     specs = tuple(TRACKERS.get(name) for name in names)

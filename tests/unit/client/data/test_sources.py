@@ -61,7 +61,7 @@ def rows(*values):
         ({"x_indices": rows(0, 9, 1)}, "no matrix in CSR"),
         ({"x_indptr": None}, "x_indptr is missing"),
         ({"x_data": None}, "holds no features x"),
-        ({"val_mask": rows(True, False, False)}, "1 nodes are in train_mask and in val_mask"),
+        ({"val_mask": rows(True, False, False)}, "train_mask and val_mask share 1 node"),
         ({"train_mask": rows(0.5, 1)}, r"train_mask is \[2\] of float64, and must be 3 times true or false"),
         ({"train_mask": rows(0, 7)}, "train_mask is"),
     ],

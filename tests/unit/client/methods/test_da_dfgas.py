@@ -16,6 +16,7 @@ from fedtag.client.methods.da_dfgas.networks import convinces
 from fedtag.client.methods.da_dfgas.training import logits_of, validation_halves
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
+from fedtag.client.train.batches import WHOLE
 from fedtag.common.config import RunConfig
 from fedtag.common.methods.da_dfgas.course import first_supernet
 from fedtag.common.models.parameters import Parameters, parameters_of
@@ -125,15 +126,15 @@ def test_an_own_architecture_has_to_convince(open_site: Open) -> None:
         right = []
         for logits in (after, received):
             model = discrete_network(discretised(logits, gap), after, 0.0)
-            found = logits_of(model, site.data, context_of(site)).argmax(1)
+            found = logits_of(model, site.data, WHOLE).argmax(1)
             right.append([bool(found[node] == site.data.graph.y[node]) for node in judged])
         won = sum(own and not shared for own, shared in zip(*right, strict=True))
         lost = sum(shared and not own for own, shared in zip(*right, strict=True))
         expected = won > lost and (won - lost) ** 2 / (won + lost) > 1.645**2
-        assert convinces(after, received, site.data, context_of(site)) is expected
+        assert convinces(after, received, WHOLE, site.data, context_of(site)) is expected
         outcomes.append(expected)
     assert {True, False} == set(outcomes)
-    assert not convinces(after, after, site.data, context_of(site))
+    assert not convinces(after, after, WHOLE, site.data, context_of(site))
 
 
 def test_what_does_not_convince_is_forgotten(open_site: Open) -> None:
@@ -141,7 +142,7 @@ def test_what_does_not_convince_is_forgotten(open_site: Open) -> None:
     model = initial(site)
     update = ask(site, 2, model).content.section("update")
     after = {name: model[name] + change for name, change in update.items()}
-    kept = after if convinces(after, model, site.data, context_of(site)) else model
+    kept = after if convinces(after, model, WHOLE, site.data, context_of(site)) else model
     told = ask(site, 3, model).content.values["architecture"]
     assert Architecture.from_json({"cells": told["cells"]}) == discretised(kept, 0.1)
 

@@ -57,8 +57,8 @@ def test_shares_are_the_shapley_values_of_two_players(adjacency: Adjacency, bypa
     changes: dict[str, object] = {} if bypass else {"dance.propagated": 0}
     built, seen = model(**changes), views(3 if bypass else 0)
     with torch.no_grad():
-        predicted = built.backbone(built.fuse(seen), adjacency).argmax(1)
-        found = score_shares(built, adjacency, seen, predicted)
+        logits = built.backbone(built.fuse(seen), adjacency)
+        predicted, found = logits.argmax(1), score_shares(built, adjacency, seen, logits)
         players = ("evidence", "rest")
         for player, phi in zip(players, (found.evidence, found.rest), strict=True):
             orders = []
@@ -77,10 +77,13 @@ def test_shares_are_the_shapley_values_of_two_players(adjacency: Adjacency, bypa
 
 def test_a_player_without_views_has_no_share(adjacency: Adjacency) -> None:
     built, seen = model(), views(3)
-    predicted = torch.zeros(NODES, dtype=torch.int64)
+
+    def share(given: Views) -> Tensor:
+        return score_shares(built, adjacency, given, built.backbone(built.fuse(given), adjacency)).share
+
     nothing = Views(torch.zeros(NODES, 5), torch.zeros(NODES, DIM), torch.zeros(NODES, 3, DIM))
     text_only = replace(nothing, text=seen.text)
-    assert score_shares(built, adjacency, text_only, predicted).share.tolist() == [1.0] * NODES
+    assert share(text_only).tolist() == [1.0] * NODES
     rest_only = replace(seen, text=nothing.text)
-    assert score_shares(built, adjacency, rest_only, predicted).share.tolist() == [0.0] * NODES
-    assert bool(score_shares(built, adjacency, nothing, predicted).share.isnan().all())
+    assert share(rest_only).tolist() == [0.0] * NODES
+    assert bool(share(nothing).isnan().all())

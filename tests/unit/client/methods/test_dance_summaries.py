@@ -21,7 +21,7 @@ from fedtag.client.methods.dance.guarantees import guarantees
 from fedtag.client.methods.dance.local_graph import LocalGraph, local_graph
 from fedtag.client.methods.dance.masking import MaskedTexts, evidence_path
 from fedtag.client.methods.dance.measurement import measure
-from fedtag.client.methods.dance.method import METHOD, evidence_logits
+from fedtag.client.methods.dance.method import METHOD, fused_pass
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel
 from fedtag.client.run.simulated import simulate_sites
 from fedtag.client.run.site_run import SiteRun
@@ -286,9 +286,9 @@ def test_predicting_is_scoring(open_site: Open) -> None:
     released = ReleasedModel(parameters_of(model), 1, "evidence")
     logits = predicted(open_site(), released, evidence=True).logits
     with torch.no_grad():
-        torch.testing.assert_close(logits, evidence_logits(model, local, forward(model, local)))
+        torch.testing.assert_close(logits, fused_pass(model, local, forward(model, local))[1])
         plain = replace(local, summaries=None)
-        assert not torch.allclose(logits, evidence_logits(model, plain, forward(model, plain)), atol=1e-3)
+        assert not torch.allclose(logits, fused_pass(model, plain, forward(model, plain))[1], atol=1e-3)
 
 
 def test_predicting_by_the_plain_path_asks_no_language_model(open_site: Open, tmp_path: Path) -> None:

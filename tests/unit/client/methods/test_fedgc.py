@@ -15,6 +15,7 @@ from fedtag.client.methods.fedgc.preparation import Prepared, prepared, prepared
 from fedtag.client.methods.fedgc.tuning import fine_tune
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
+from fedtag.client.train.batches import WHOLE
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import ProtocolError
 from fedtag.common.methods.fedgc.model import initial_teacher
@@ -40,7 +41,7 @@ def opened(folder: Path, place: Path, **changes: object) -> SiteRun:
 
 
 def own(site: SiteRun) -> Prepared:
-    return prepared_by({}, site.data, context_of(site))
+    return prepared_by({}, WHOLE, site.data, context_of(site))
 
 
 def student(site: SiteRun) -> Any:
@@ -69,7 +70,7 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 
 def test_the_best_step_on_validation_nodes_stays(site: SiteRun) -> None:
     model = student(site)
-    fine_tune(model, own(site), 1, site.data, context_of(site))
+    fine_tune(model, own(site), 1, WHOLE, site.data, context_of(site))
     best = max(steps_of(site, student(site)), key=lambda step: step[:2])
     assert same(parameters_of(model), best[2])
     assert not same(parameters_of(model), parameters_of(student(site)))
@@ -84,7 +85,7 @@ def test_without_validation_nodes_the_last_step_stays(
     table.write_text(table.read_text().replace(",val", ","))
     site = opened(folder, tmp_path)
     model = student(site)
-    fine_tune(model, own(site), 1, site.data, context_of(site))
+    fine_tune(model, own(site), 1, WHOLE, site.data, context_of(site))
     assert same(parameters_of(model), whole[-1][2])
 
 
@@ -96,7 +97,7 @@ def test_without_training_nodes_nothing_moves(
     table.write_text(table.read_text().replace(",train", ","))
     site = opened(folder, tmp_path)
     model = student(site)
-    fine_tune(model, own(site), 1, site.data, context_of(site))
+    fine_tune(model, own(site), 1, WHOLE, site.data, context_of(site))
     assert fingerprint(parameters_of(model)) == fingerprint(parameters_of(student(site)))
 
 
@@ -114,23 +115,23 @@ def fresh_teacher(site: SiteRun) -> Any:
 
 def test_what_was_made_of_the_model_outlives_the_process(site: SiteRun, tmp_path: Path) -> None:
     teacher = fresh_teacher(site)
-    first = prepared(site.data, exchange(site, teacher, 1, sent=True))
+    first = prepared(WHOLE, site.data, exchange(site, teacher, 1, sent=True))
     later = opened(site.site.folder, tmp_path)
-    again = prepared(later.data, exchange(later, teacher, 2, sent=False))
+    again = prepared(WHOLE, later.data, exchange(later, teacher, 2, sent=False))
     assert all(torch.equal(value, vars(again)[name]) for name, value in vars(first).items())
     assert bool((first.y >= 0).equal(first.labelled))
 
 
 def test_another_model_is_not_taken_for_the_one_that_came(site: SiteRun) -> None:
     teacher = fresh_teacher(site)
-    prepared(site.data, exchange(site, teacher, 1, sent=True))
+    prepared(WHOLE, site.data, exchange(site, teacher, 1, sent=True))
     with torch.no_grad():
         next(teacher.parameters()).add_(1)
     with pytest.raises(ProtocolError, match="has lost what it made of the self-trained model"):
-        prepared(site.data, exchange(site, teacher, 2, sent=False))
+        prepared(WHOLE, site.data, exchange(site, teacher, 2, sent=False))
 
 
 def test_a_fingerprint_is_no_path(site: SiteRun) -> None:
     content = Content({}, {"teacher": "../../elsewhere"})
     with pytest.raises(ProtocolError, match="of the self-trained model is none"):
-        prepared(site.data, context_of(site, 1, "condense", content))
+        prepared(WHOLE, site.data, context_of(site, 1, "condense", content))

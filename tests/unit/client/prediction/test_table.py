@@ -139,5 +139,5 @@ def test_the_size_of_batches_changes_nothing(logits: list[tuple[float, float]], 
 def test_probabilities_that_are_not_finite_are_refused() -> None:
     logits = LOGITS.clone()
     logits[1, 0] = math.nan
-    with pytest.raises(RunError, match="gives node 3 and 0 others no finite probability; scale"):
+    with pytest.raises(RunError, match="gives 1 node no finite probability, first 3; scale"):
         written(graph(), Prediction(logits))

@@ -91,6 +91,8 @@ def test_another_split_is_drawn_before_the_division(source: str, tmp_path: Path)
 
 def test_an_empty_source_is_explained(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"data\.source is empty"):
+        simulate_sites(config(" "), tmp_path / "sites")
+    with pytest.raises(ConfigError, match=r"data\.source = ' ; ' lists something empty"):
         simulate_sites(config(" ; "), tmp_path / "sites")
 
 

@@ -234,8 +234,8 @@ def request(survivors: Any, index: Any = 1, **more: Any) -> dict[str, Any]:
         (["a", "b", "c"], 3, "sum 3 is not in the block"),
         (["a", "b", "c"], "1", "is not in the block"),
         (["b", "c", "d"], 1, "a is not among the survivors"),
-        (["a", "b"], 1, "2 survivors are too few to open a sum, 3 are needed"),
-        (["a"], 1, "1 survivors are too few"),
+        (["a", "b"], 1, "2 survivors cannot open a sum, 3 are needed"),
+        (["a"], 1, "1 survivor cannot open a sum"),
         (["a", "b", "c", "e"], 1, r"strange: \['e'\]"),
         (["a", "b", "c", "c"], 1, "each once"),
         ("abc", 1, "survivors must be a list of names"),
@@ -315,7 +315,7 @@ def test_two_members_open_only_together(sites_of: Callable[..., Sites]) -> None:
     sites.joined(1)
     for name in sites.names:
         sites[name].mask(0, VECTOR, {"a": 0.8, "b": 0.2}, TOLD)
-    with pytest.raises(ProtocolError, match="1 survivors are too few"):
+    with pytest.raises(ProtocolError, match="1 survivor cannot open a sum"):
         sites["a"].release(request(["a"], 0, signatures=None))
     assert set(sites["a"].release(request(["a", "b"], 0, signatures=None))["self"]) == {"a", "b"}
 

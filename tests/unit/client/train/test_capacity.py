@@ -18,7 +18,7 @@ from fedtag.client.run.refusal import reason
 from fedtag.client.run.site_run import SiteRun
 from fedtag.client.site.site import Site
 from fedtag.client.train.batches import Batching
-from fedtag.client.train.capacity import MARGIN, largest_batch, largest_part, memory_explained
+from fedtag.client.train.capacity import MARGIN, batch_bytes, largest_batch, memory_explained
 from fedtag.client.train.footprint import Footprint
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import CapacityError
@@ -64,18 +64,17 @@ def test_the_largest_size_that_fits_is_taken(
 ) -> None:
     site = open_site(**{"train.fan-out": 2})
     graph, one = site.data.graph, METHOD.model(site.data, context_of(site))
-    step, links = Footprint.of(one, graph.x.shape[1]), graph.edge_index.shape[1]
-    half = MARGIN * step.bytes(graph.num_nodes, links) / room
+    half = (
+        MARGIN * Footprint.of(one, graph.x.shape[1]).bytes(graph.num_nodes, graph.edge_index.shape[1]) / room
+    )
+    needed = batch_bytes(one, graph, 2, CPU)
     free(monkeypatch, 2 * half)
     with caplog.at_level(logging.INFO, "fedtag"):
         size = largest_batch(one, site.data, 2)
 
-    def parts(size: int) -> float:
-        return MARGIN * step.bytes(*largest_part(size, 2, 2, graph.num_nodes, links))
-
     assert size >= 16
-    assert parts(size) <= half or size == 16
-    assert parts(2 * size) > half
+    assert MARGIN * needed(size) <= half or size == 16
+    assert MARGIN * needed(2 * size) > half
     assert f"train.batch-size = auto: {size} nodes" in caplog.text
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from fedtag.client.train.footprint import Footprint, Held, held_bytes
 from fedtag.common.graph import Adjacency
@@ -49,8 +50,14 @@ def test_what_gradients_need_is_held_as_long() -> None:
 def test_tiny_graphs_foretell_the_most_that_a_large_one_holds(kind: str, nodes: int, links: int) -> None:
     """Never less than is counted on the large one itself, and not much more."""
     one = model(kind, 3)
-    counted = held_bytes(one, WIDTH, nodes, links)
     foretold = Footprint.of(one, WIDTH).bytes(nodes, links)
+    generator = torch.Generator().manual_seed(0)
+
+    def step(model: NodeClassifier, x: Tensor, adjacency: Adjacency) -> None:
+        y = torch.zeros(nodes, dtype=torch.long)
+        functional.cross_entropy(model(x, adjacency, generator), y).backward()
+
+    counted = held_bytes(step, one, WIDTH, nodes, links)
     assert 0.97 * counted <= foretold <= 1.7 * counted
 
 
@@ -69,10 +76,11 @@ class Two(NodeClassifier):
 
 
 def test_a_step_of_dense_layers_holds_what_a_person_counts() -> None:
-    """Fifty features in four bytes each, and a few dozen numbers of hidden units, logits and labels."""
+    """Fifty features in four bytes each, a few dozen numbers of hidden units, logits and labels, and the graph."""
     found = Footprint.of(Two(), 50)
-    assert 4 * (50 + 6 + 3) <= found.node <= 4 * (50 + 4 * 6 + 6 * 3 + 20)
-    assert found.link == 0
+    assert 4 * (50 + 6 + 3) + 20 <= found.node <= 4 * (50 + 4 * 6 + 6 * 3 + 20) + 20
+    # Two places and a weight.
+    assert found.link == 20
 
 
 def test_counting_changes_nothing_of_the_model() -> None:

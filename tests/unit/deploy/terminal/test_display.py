@@ -59,9 +59,9 @@ def test_the_log_is_shown_while_a_display_lasts(capsys: pytest.CaptureFixture[st
 def test_who_stops_work_learns_how_it_goes_on(
     stop: type[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(stop), resumable("call it again"):
+    with pytest.raises(stop), resumable(lambda: "call it again"):
         raise stop
     assert capsys.readouterr().err == "stopped; call it again\n"
-    with pytest.raises(ValueError, match="x"), resumable("call it again"):
+    with pytest.raises(ValueError, match="x"), resumable(lambda: "call it again"):
         raise ValueError("x")
     assert capsys.readouterr().err == ""

@@ -54,6 +54,32 @@ def test_the_command_writes_page_and_figures_where_python_does(
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.parametrize("out", [None, "pages/both.html"])
+def test_a_page_of_several_runs_changes_none_of_them(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str | None
+) -> None:
+    """It lies in the current folder or where it is wanted, its figures beside it."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    before = contents(copy)
+    named = [] if out is None else ["--out", out]
+    done = CliRunner().invoke(app, ["report", str(copy / "own"), str(copy / "beside"), "--figures", *named])
+    assert done.exit_code == 0, done.output
+    page = here / (out or "reports.html")
+    assert str(page) in done.output
+    text = page.read_text(encoding="utf-8")
+    assert all(name in text for name in ("own", "beside"))
+    figures = page.parent / "figures"
+    assert {folder.name for folder in figures.iterdir()} == {"own", "beside"}
+    assert all(list((figures / name).glob("*.svg")) for name in ("own", "beside"))
+    assert contents(copy) == before
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 @pytest.mark.parametrize("file", ["summary.json", "config.toml", "places.json"])
 def test_what_is_wrong_with_a_neighbour_is_no_matter_of_the_run(copy: Path, file: str) -> None:
     # The control: with it whole there is one.

@@ -183,7 +183,7 @@ def test_what_was_left_out_is_said() -> None:
     [
         (
             {"train_mask": torch.ones(3, dtype=torch.bool), "val_mask": torch.ones(3, dtype=torch.bool)},
-            "3 nodes are in train_mask and in val_mask",
+            "train_mask and val_mask share 3 nodes",
         ),
         ({"train_mask": torch.tensor([0.5, 1])}, "[2] of float32"),
     ],

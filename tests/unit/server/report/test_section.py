@@ -99,4 +99,4 @@ def test_letters_and_condensed_graphs_are_shown_whatever_the_method(
     assert "<h3>Between clients</h3>" in page
     assert "<td><bdi>portrait</bdi></td>" in page
     assert '<td class="number">3</td><td class="number">2.00 kB</td>' in page
-    assert "2000 bytes over 1 rounds" in page
+    assert "2000 bytes over 1 round" in page

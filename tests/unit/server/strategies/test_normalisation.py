@@ -205,17 +205,37 @@ def test_unequal_work_no_longer_moves_the_fixed_point() -> None:
     assert np.linalg.norm(plain[0.001] - wanted) > 0.9 * gap > 50 * distances[-1]
 
 
-def test_a_claim_of_many_nodes_allows_no_more_steps_than_all_others_have() -> None:
+def test_a_claim_of_many_nodes_lengthens_the_step_no_more_than_all_others_could() -> None:
     train = RunConfig.from_flat({"method": "fedavg", "train.batch-size": 128}).train
     honest = {"a": 900, "b": 1100, "c": 1000}
     assert believable(honest) == honest
     claimed = {**honest, "liar": 10**9}
-    steps = {client: largest_normaliser(train, count) for client, count in claimed.items()}
+    most, believed = (
+        {client: largest_normaliser(train, count) for client, count in said.items()}
+        for said in (claimed, believable(claimed))
+    )
     normalisers = {"a": 24.0, "b": 27.0, "c": 24.0, "liar": 2.3e7}
     weights = dict.fromkeys(claimed, 0.25)
-    assert fednova(weights, normalisers, steps).factors["a"] > 1e5, "so it was believed"
-    most = {client: largest_normaliser(train, count) for client, count in believable(claimed).items()}
-    assert (
-        fednova(weights, normalisers, most).factors
-        == fednova(dict.fromkeys(honest, 1 / 3), {client: normalisers[client] for client in honest}).factors
+    assert fednova(weights, normalisers, most).factors["a"] > 1e5, "so it was believed"
+    plan = fednova(weights, normalisers, most, believed)
+    assert plan.effective_steps == pytest.approx((24 + 27 + 24 + 3 * 24) / 4, rel=1e-5)
+    assert plan.factors["liar"] < 1e-5
+    beyond = fednova(weights, {**normalisers, "liar": 2.4e7}, most, believed)
+    assert beyond == fednova(dict.fromkeys(honest, 1 / 3), normalisers), "more than it says it can have done"
+
+
+def test_who_has_more_nodes_than_all_others_is_not_left_out() -> None:
+    train = RunConfig.from_flat({"method": "fedavg", "train.batch-size": 100}).train
+    nodes = {"a": 1000, "b": 100, "c": 200}
+    done = {"a": 30.0, "b": 3.0, "c": 6.0}
+    most, believed = (
+        {client: largest_normaliser(train, count) for client, count in said.items()}
+        for said in (nodes, believable(nodes))
+    )
+    plan = fednova(dict.fromkeys(nodes, 1 / 3), done, most, believed)
+    assert plan.weights == dict.fromkeys(nodes, 1 / 3)
+    assert plan.effective_steps == pytest.approx((9 + 3 + 6) / 3, rel=1e-5)
+    # What each adds is its direction, whatever the length of the step.
+    assert all(
+        plan.factors[client] * steps == pytest.approx(plan.effective_steps) for client, steps in done.items()
     )

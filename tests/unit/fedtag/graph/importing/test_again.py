@@ -70,9 +70,9 @@ def test_rows_that_went_and_ids_that_were_renamed_move_no_other_node(
     assert [after[node] for node in rows if node in before] == [
         before[node] for node in rows if node in before
     ]
-    assert told(found, "nodes are new") == ["2 nodes are new, and 12 that were there are gone"]
-    assert found.account.of("made")[-1].endswith("; 28 nodes keep theirs")
-    assert not told(again(tmp_path), "nodes are new")
+    assert told(found, "new node") == ["2 new nodes, and 12 gone of those that were there"]
+    assert found.account.of("made")[-1].endswith("; unchanged is that of 28 nodes")
+    assert not told(again(tmp_path), "new node")
 
 
 @pytest.mark.parametrize("damage", [b"PAR1", None])
@@ -124,7 +124,7 @@ def test_arrays_follow_the_same_rules(tmp_path: Path, write) -> None:
     write(tmp_path, 30)
     found = again(tmp_path)
     assert read(found).split[:20].tolist() == before.split.tolist()
-    assert told(found, "nodes are new") == ["10 nodes are new, and 0 that were there are gone"]
+    assert told(found, "new node") == ["10 new nodes, and 0 gone of those that were there"]
     for classes, what in (
         (["a", "a"], "give distinct names"),
         (["H\u00e4fen", "Ha\u0308fen"], "differ in their Unicode normal form only"),

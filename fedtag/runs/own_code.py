@@ -5,13 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
 from fedtag.common.config import RunConfig
+from fedtag.common.errors import RunError
 from fedtag.common.settings.registry import HERE, Registry
 from fedtag.runs.catalogue import ALL
+from fedtag.server.tracking.durable_files import encoded, json_text, read_object, write_atomically
 
+OWN_CODE = "code.json"
+"""In the directory of a run that is made of objects: SHA-256 of their code, by name."""
 SIMPLE = (str, bytes, int, float, complex, type(None))
 OF_THE_CLASS = frozenset(
     {"__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", "__annotations__"}
@@ -28,7 +33,7 @@ def own_code(config: RunConfig) -> dict[str, str]:
     names = {
         config.method,
         config.preset,
-        *config.parts.split(","),
+        *config.part_names,
         config.condenser.name,
         config.model.backbone,
     }
@@ -38,6 +43,29 @@ def own_code(config: RunConfig) -> dict[str, str]:
         for name in sorted(names)
         if is_here(registry, name)
     }
+
+
+def keep_own_code(run: Path, config: RunConfig) -> None:
+    """Write into a run directory with which code it is begun, where some comes with no package."""
+    if code := own_code(config):
+        write_atomically(run / OWN_CODE, encoded(json_text(code, OWN_CODE) + "\n"))
+
+
+def check_own_code(run: Path, config: RunConfig, remedy: str) -> None:
+    """Refuse to take a run for one of other code.
+
+    Args:
+        run: its directory.
+        config: of the run as it is here.
+        remedy: what to do where it is one of other code.
+
+    Raises:
+        RunError: it is, with the names of what differs.
+    """
+    was, code = read_object(run / OWN_CODE) or {}, own_code(config)
+    if was != code:
+        changed = ", ".join(sorted(name for name in {*was, *code} if was.get(name) != code.get(name)))
+        raise RunError(f"{run} was run with other code of {changed}: {remedy}")
 
 
 def is_here(registry: Registry[Any], name: str) -> bool:

@@ -1,4 +1,4 @@
-"""A comparison takes runs that are there for those of the code that it is given, and no others."""
+"""A run goes on with the code that it was begun with; a comparison takes no run of other code for its own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 import fedtag
 from fedtag.client.methods.base import ClientMethod
 from fedtag.common.config import RunConfig
-from fedtag.comparison.own_code import digest_of, own_code
 from fedtag.errors import RunError
+from fedtag.runs.own_code import digest_of, own_code
+from fedtag.server.run.rounds import Rounds
 from tests.objects import method_spec
 
 
@@ -62,9 +63,40 @@ def test_a_run_of_other_code_is_not_taken(write_feature_folder: Callable[..., Pa
     again = fedtag.compare(graph, [method_spec("lasso", scaled(1.0))], **given).runs
     assert first.equals(again)
     with pytest.raises(
-        RunError, match="was run with other code of lasso; choose another out=, or delete that run"
+        RunError, match="was run with other code of lasso: choose another out=, or delete that run"
     ):
         fedtag.compare(graph, [method_spec("lasso", scaled(-1.0))], **given)
+
+
+@pytest.mark.usefixtures("handed_over")
+def test_a_stopped_run_goes_on_with_its_code_alone(
+    write_feature_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = fedtag.Graph.from_folder(write_feature_folder(tmp_path / "data"))
+    out, plain = tmp_path / "run", Rounds._round
+
+    def stopped(self: Rounds, number: int, trackers: Any) -> None:
+        if number == 2:
+            raise KeyboardInterrupt
+        plain(self, number, trackers)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Rounds, "_round", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            fedtag.simulate(graph, method=method_spec("lasso", scaled(1.0)), clients=2, rounds=3, out=out)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    refused = r"run was run with other code of lasso: go on with that code, or start a new run"
+    with pytest.raises(RunError, match=refused):
+        fedtag.open_run(out, method_spec("lasso", scaled(-1.0))).resume(progress=False)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    run = fedtag.open_run(out, method_spec("lasso", scaled(1.0))).resume(progress=False)
+    assert run.finished
+    with pytest.raises(RunError, match=refused):
+        fedtag.open_run(out, method_spec("lasso", scaled(-1.0))).resume(rounds=4, progress=False)
+    longer = fedtag.open_run(out, method_spec("lasso", scaled(1.0))).resume(rounds=4, progress=False)
+    assert len(longer.rounds) == 4
+    with pytest.raises(RunError, match=refused.removeprefix("run was ")):
+        fedtag.open_run(longer.path, method_spec("lasso", scaled(2.0))).resume(rounds=5, progress=False)
 
 
 def test_what_packages_bring_counts_by_settings_alone() -> None:

@@ -1,0 +1,59 @@
+"""What a command says that was stopped: how its run goes on, or that it was not begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from fedtag.common.errors import DeploymentError
+from fedtag.deploy.cli import app
+from fedtag.deploy.federation.local import LocalFederation
+from fedtag.server.run.rounds import Rounds
+
+
+@pytest.fixture
+def command(
+    write_feature_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    folder = write_feature_folder(tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    usual = ["--method", "fedavg", "--data", str(folder), "--clients", "2", "--rounds", "2", "--out", "run"]
+    return lambda name, *more: CliRunner().invoke(app, [name, *(more or usual)])
+
+
+def test_a_run_that_flower_refused_is_started_anew(
+    command: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: LocalFederation) -> None:
+        raise DeploymentError("Flower refused the run: it knows no such setting.")
+
+    monkeypatch.setattr(LocalFederation, "__enter__", refused)
+    result = command("up")
+    assert result.exit_code != 0
+    assert "Flower refused the run" in result.stderr
+    advice = f"the run was not begun, so that nothing goes on: delete {tmp_path / 'run'}, and start it anew"
+    assert advice in result.stderr
+    assert "--resume" not in result.stderr
+
+
+def test_a_run_that_was_begun_goes_on(
+    command: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Rounds._round
+
+    def stopped(self: Rounds, number: int, trackers: Any) -> None:
+        if number == 2:
+            raise KeyboardInterrupt
+        plain(self, number, trackers)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Rounds, "_round", stopped)
+        result = command("simulate")
+    assert f"go on with: fedtag simulate --resume {tmp_path / 'run'}" in result.stderr
+    assert command("simulate", "--resume", "run").exit_code == 0
