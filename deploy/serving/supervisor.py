@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import psutil
+
 from fedtag.common.errors import DeploymentError
 from fedtag.common.logs import Event, fields
 from fedtag.deploy.executor.beat import Sign
@@ -21,7 +23,8 @@ LOGGER = logging.getLogger("fedtag")
 SILENCE_SECONDS = 10.0
 """After so long without a sign of life a program is ended and started again."""
 START_SECONDS = 60.0
-"""What a program may take to load what it needs."""
+"""What a program may take to load what it needs; longer while it gets on: on a crowded machine, a start that is broken
+off and begun anew makes it more crowded still. So much of a processor's time is never needed."""
 LONGEST_PAUSE = 30.0
 STEADY_SECONDS = 60.0
 """A program that ran for so long is started again as promptly as at first."""
@@ -67,6 +70,9 @@ class Watched:
     restarts: int = 0
     ended: str = ""
     """How it ended last."""
+    spent: float = 0.0
+    """Seconds of a processor that it had taken when it was last seen to get on with its start."""
+    got_on: float = 0.0
     groups: set[int] = field(default_factory=set)
     """Of the programs that were started, in which tasks may outlive their executor."""
     _pipe: int | None = None
@@ -103,6 +109,7 @@ class Watched:
         self.groups.add(self.process.pid)
         self._pipe, self._rest = reader, b""
         self.started, self.heard, self.sign = time.monotonic(), 0.0, Sign("starting")
+        self.spent, self.got_on = 0.0, self.started
 
     def hear(self) -> None:
         """Read what the program has told."""
@@ -119,8 +126,20 @@ class Watched:
         """Whether a program that should tell what it does has told nothing for too long."""
         if not self.part.beats or self.process is None:
             return False
-        patience = START_SECONDS if self.sign.state == "starting" else SILENCE_SECONDS
-        return time.monotonic() - max(self.heard, self.started) > patience
+        if self.sign.state == "starting":
+            return time.monotonic() - self.started > START_SECONDS and self._stands_still()
+        return time.monotonic() - self.heard > SILENCE_SECONDS
+
+    def _stands_still(self) -> bool:
+        """Whether a program that is starting has taken no processor for a while, or more than any start takes."""
+        assert self.process is not None
+        try:
+            times = psutil.Process(self.process.pid).cpu_times()
+        except psutil.Error:
+            return False
+        if (spent := times.user + times.system) > self.spent:
+            self.spent, self.got_on = spent, time.monotonic()
+        return spent > START_SECONDS or time.monotonic() - self.got_on > SILENCE_SECONDS
 
     def kill(self) -> None:
         """End all that is left of the program and of those before it."""

@@ -29,6 +29,16 @@ with place.open("a") as file:
 beat.tell(Sign("starting"))
 if behaviour == "ends":
     sys.exit(3)
+while behaviour == "hangs":
+    time.sleep(0.1)
+while behaviour == "spins":
+    pass
+started = time.monotonic()
+while behaviour == "slow" and time.monotonic() - started < 6:
+    until = time.thread_time() + 0.02
+    while time.thread_time() < until:
+        pass
+    time.sleep(0.2)
 beat.tell(Sign("idle"))
 while behaviour == "silent":
     time.sleep(0.1)
@@ -43,7 +53,7 @@ from fedtag.deploy.serving import supervisor
 from fedtag.deploy.serving.supervisor import Part, Supervisor
 import os
 
-supervisor.SILENCE_SECONDS = 1.0
+supervisor.SILENCE_SECONDS, supervisor.START_SECONDS = 1.0, float(os.environ.get("START", 60))
 folder, *behaviours = sys.argv[1:]
 parts = [
     Part(name, (sys.executable, f"{folder}/program.py", f"{folder}/{name}.pids", name), dict(os.environ), pause=0.1)
@@ -109,6 +119,22 @@ def test_what_ends_or_falls_silent_is_started_again_and_the_others_stay(tmp_path
     assert "silent told nothing for too long while it was idle" in log
     assert "steady was ended by signal 9" in log
     assert second
+
+
+def test_a_start_that_gets_on_is_not_broken_off_and_one_that_does_not_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow one works a tenth of the time, as on a machine with ten times as much to do as it can."""
+    monkeypatch.setenv("START", "2")
+    with supervised(tmp_path, "slow", "hangs", "spins"):
+        wait_for(tmp_path, "hangs", 2)
+        wait_for(tmp_path, "spins", 2)
+        time.sleep(4)
+        assert len(pids(tmp_path, "slow")) == 1
+    log = (tmp_path / "log").read_text()
+    assert "hangs told nothing for too long while it was starting" in log
+    assert "spins told nothing for too long while it was starting" in log
+    assert "slow" not in log
 
 
 def test_programs_end_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
