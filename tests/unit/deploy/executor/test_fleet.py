@@ -31,7 +31,7 @@ from flwr.superlink.federation import NoOpFederationManager
 
 from fedtag.deploy.executor import fleet
 from fedtag.deploy.executor.arrivals import Arrivals
-from fedtag.deploy.executor.fleet import AttentiveFleet, AttentiveState
+from fedtag.deploy.executor.fleet import AttentiveFleet, AttentiveState, answered
 
 # Flower's own database wants it so.
 pytestmark = pytest.mark.filterwarnings("ignore:No path_separator found:DeprecationWarning")
@@ -189,6 +189,30 @@ def test_a_node_that_is_gone_takes_no_message(link: Link, channel: grpc.Channel)
     assert asked.exception(10) is not None
     link.push()
     assert len(link.asking(channel).result(10).messages_list) == 1
+
+
+class Hanging:
+    """The call of a node that goes away while it waits."""
+
+    def add_callback(self, told: Callable[[], None]) -> bool:
+        threading.Timer(0.05, told).start()
+        return True
+
+    def is_active(self) -> bool:
+        return False
+
+
+def test_nothing_is_taken_for_a_node_that_went_away_while_it_waited() -> None:
+    """A message that came at the same moment stays for the node's next question."""
+    asked: list[str] = []
+
+    def ask() -> list[str]:
+        asked.append("asked")
+        return []
+
+    context = cast(grpc.ServicerContext, Hanging())
+    assert answered(ask, lambda found: not found, "node", 10.0, context) == []
+    assert asked == ["asked"]
 
 
 def test_where_too_many_wait_others_are_answered_at_once(
