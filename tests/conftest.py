@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from fedtag.client.data.folder import read_folder
 from fedtag.client.data.writing import write_folder
-from fedtag.common.methods.spec import METHODS
+from fedtag.runs.catalogue import ALL
 from tests.tiny import Tiny
 
 if TYPE_CHECKING:
@@ -58,10 +58,11 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def handed_over() -> Iterator[None]:
-    """Methods that a test hands over as objects end with it."""
-    before = dict(METHODS._added)
+    """What a test hands over as objects ends with it."""
+    before = [dict(registry._added) for registry in ALL]
     yield
-    METHODS._added = before
+    for registry, added in zip(ALL, before, strict=True):
+        registry._added = added
 
 
 @pytest.fixture(scope="session", autouse=True)

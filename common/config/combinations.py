@@ -88,7 +88,14 @@ def _condensation(settings: RunSettings) -> list[str]:
 
 def _batches(settings: RunSettings) -> list[str]:
     name, size = settings.model.backbone, settings.train.batch_size
-    if not size or BACKBONES.get(name).sampled:
+    spec = BACKBONES.get(name)
+    if size and spec.sampled and spec.sums and settings.train.fan_out:
+        sums = (
+            f"train.fan-out = {settings.train.fan_out}: backbone {name} adds up what neighbours say, and learns other "
+            "sums of some of them than it is used with: set train.fan-out = 0, or choose another backbone"
+        )
+        return [sums]
+    if not size or spec.sampled:
         return []
     sentence = (
         f"train.batch-size = {size}: backbone {name} reads the whole graph at once: set train.batch-size = 0, or "

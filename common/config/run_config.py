@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Self
 
 from pydantic import PrivateAttr, ValidationError, model_validator
@@ -143,7 +142,7 @@ class RunConfig(RunSettings):
     @cached_property
     def flattened(self) -> Mapping[str, Scalar]:
         """Dotted keys as in Flower's run configuration, made once: each message asks for them."""
-        return MappingProxyType(flatten(self.to_nested()))
+        return flatten(self.to_nested())
 
     def to_flat(self) -> dict[str, Scalar]:
         """The same as a dictionary of one's own."""
@@ -249,7 +248,7 @@ def _completed(flat: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             preset = PRESETS.get(name)
         except ConfigError as error:
             return flat, [str(error)]
-        parts = ",".join(part for part in (*preset.parts, flat.get("parts", "")) if part)
+        parts = ",".join((*preset.parts, *listed(str(flat.get("parts", "")), "parts")))
         flat = {**preset.values, **flat, "method": preset.method, "preset": name, "parts": parts}
     if flat.get("method", name) in METHODS.names and flat.get("method", name) not in METHODS.troubles:
         spec = METHODS.get(flat.get("method", name))

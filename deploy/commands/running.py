@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedtag.common.errors import ConfigError
+from fedtag.common.errors import ConfigError, RunError
 from fedtag.deploy.commands.options import (
     RUN,
     Debug,
@@ -167,10 +167,16 @@ def _engine(name: EngineName, plain: bool = False) -> "course.Engine":
         path = prepared.directory.path
 
         def advice() -> str:
-            # The server writes it first of all.
-            if read_status(path) is None:
-                return f"the run was not begun, so that nothing goes on: delete {path}, and start it anew"
-            return f"go on with: fedtag {command} --resume {path}{option}"
+            again = f"go on with: fedtag {command} --resume {path}{option}"
+            try:
+                # The server writes it first of all.
+                begun = read_status(path) is not None
+            except RunError:
+                # What stopped the run is told, and not this.
+                return again
+            if begun:
+                return again
+            return f"nothing of the run is done: {again}; or delete {path}, and start it anew with other settings"
 
         with resumable(advice):
             if name == "inprocess":

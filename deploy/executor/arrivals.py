@@ -41,6 +41,11 @@ class Arrivals:
                     del self._awaited[what]
             self._free.release()
 
+    def is_latest(self, what: Hashable, event: threading.Event) -> bool:
+        """Whether nobody has begun to wait for the same after this one."""
+        with self._lock:
+            return self._awaited[what][-1] is event
+
     def tell(self, what: Hashable) -> None:
         """It has come."""
         with self._lock:

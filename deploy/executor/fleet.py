@@ -68,7 +68,7 @@ class AttentiveFleet(FleetServicer):
             return super(AttentiveFleet, self).PullMessages(request, context)
 
         return answered(
-            ask, lambda one: not one.messages_list, request.node.node_id, MESSAGE_SECONDS, context
+            ask, lambda one: not one.messages_list, request.node.node_id, MESSAGE_SECONDS, context, False
         )
 
     def PullObject(self, request: PullObjectRequest, context: grpc.ServicerContext) -> PullObjectResponse:  # noqa: N802
@@ -80,7 +80,7 @@ class AttentiveFleet(FleetServicer):
         def comes(one: PullObjectResponse) -> bool:
             return one.object_found and not one.object_available
 
-        return answered(ask, comes, request.object_id, PART_SECONDS, context)
+        return answered(ask, comes, request.object_id, PART_SECONDS, context, True)
 
 
 def answered(
@@ -89,6 +89,7 @@ def answered(
     what: int | str,
     seconds: float,
     context: grpc.ServicerContext,
+    shared: bool,
 ) -> Answer:
     """An answer that waits for what is asked for.
 
@@ -97,10 +98,13 @@ def answered(
         comes: whether an answer says that it may come yet.
         what: is waited for: a node with a message, or a part.
         seconds: to wait at most.
-        context: of the call; nothing is handed to a peer that is gone.
+        context: of the call; nothing is handed to a peer that is known to be gone.
+        shared: whether all who wait for the same get it; else the one that asked last.
     """
     with ARRIVALS.expecting(what) as arrival:
         answer = ask()
         if arrival is None or not comes(answer) or not context.add_callback(arrival.set):
             return answer
-        return ask() if arrival.wait(seconds) and context.is_active() else answer
+        came = arrival.wait(seconds) and context.is_active()
+        # A node that asks anew has lost the connection by which it asked before, whether or not that is known here.
+        return ask() if came and (shared or ARRIVALS.is_latest(what, arrival)) else answer

@@ -25,6 +25,8 @@ SILENCE_SECONDS = 10.0
 START_SECONDS = 60.0
 """What a program may take to load what it needs; longer while it gets on: on a crowded machine, a start that is broken
 off and begun anew makes it more crowded still. So much of a processor's time is never needed."""
+LONGEST_START_SECONDS = 600.0
+"""However it gets on: what hangs may still take a little of a processor."""
 LONGEST_PAUSE = 30.0
 STEADY_SECONDS = 60.0
 """A program that ran for so long is started again as promptly as at first."""
@@ -139,7 +141,9 @@ class Watched:
             return False
         if (spent := times.user + times.system) > self.spent:
             self.spent, self.got_on = spent, time.monotonic()
-        return spent > START_SECONDS or time.monotonic() - self.got_on > SILENCE_SECONDS
+        now = time.monotonic()
+        long = now - self.started > LONGEST_START_SECONDS
+        return long or spent > START_SECONDS or now - self.got_on > SILENCE_SECONDS
 
     def kill(self) -> None:
         """End all that is left of the program and of those before it."""

@@ -11,15 +11,21 @@ from typing import Any
 
 from fedtag.common.config import RunConfig
 from fedtag.common.errors import RunError
-from fedtag.common.settings.registry import HERE, Registry
+from fedtag.common.settings.registry import HERE, Registry, Spec
 from fedtag.runs.catalogue import ALL
 from fedtag.server.tracking.durable_files import encoded, json_text, read_object, write_atomically
 
 OWN_CODE = "code.json"
 """In the directory of a run that is made of objects: SHA-256 of their code, by name."""
 SIMPLE = (str, bytes, int, float, complex, type(None))
+_FIRST: dict[int, tuple[Spec, str]] = {}
 OF_THE_CLASS = frozenset(
-    {"__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", "__annotations__"}
+    {
+        *("__module__", "__doc__", "__dict__", "__weakref__", "__qualname__", "__annotations__"),
+        # Of Python 3.13 and later, where a class lies in its file and how it is typed.
+        *("__firstlineno__", "__static_attributes__", "__annotate__", "__annotate_func__"),
+        *("__annotations_cache__", "__conditional_annotations__"),
+    }
 )
 
 
@@ -38,7 +44,7 @@ def own_code(config: RunConfig) -> dict[str, str]:
         config.model.backbone,
     }
     return {
-        name: digest_of(registry.get(name))
+        name: _first_digest(registry.get(name))
         for registry in ALL
         for name in sorted(names)
         if is_here(registry, name)
@@ -71,6 +77,14 @@ def check_own_code(run: Path, config: RunConfig, remedy: str) -> None:
 def is_here(registry: Registry[Any], name: str) -> bool:
     """Whether something was handed over as an object."""
     return name in registry and registry.origin(name).package == HERE
+
+
+def _first_digest(spec: Spec) -> str:
+    """The digest of an object as it was when it was first asked for here: what a run makes of it is not its code."""
+    known = _FIRST.get(id(spec))
+    if known is None or known[0] is not spec:
+        known = _FIRST[id(spec)] = (spec, digest_of(spec))
+    return known[1]
 
 
 def digest_of(value: object) -> str:

@@ -4,8 +4,8 @@
     {"group": 0, "names": ["client-00", "client-01"]}                   who a row below means by a number
     {"round": 1, "phase": "train", "kind": "update", "from": 0, …}      a row
 
-A group is written once, before the first row that names it: a row costs the same for two clients and for a thousand, as
-long as those who take part are the same. docs/disclosures.md is the contract.
+A group is written once, before the first row that names it, so that names of clients do not come again in every row.
+docs/disclosures.md is the contract.
 """
 
 from __future__ import annotations

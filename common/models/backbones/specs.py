@@ -57,6 +57,7 @@ GIN = BackboneSpec(
     interface=INTERFACE,
     build="fedtag.common.models.backbones.gin:build",
     reads_weights=False,
+    sums=True,
 )
 GATEDGCN = BackboneSpec(
     name="gatedgcn",
@@ -65,6 +66,7 @@ GATEDGCN = BackboneSpec(
     interface=INTERFACE,
     build="fedtag.common.models.backbones.gatedgcn:build",
     reads_weights=False,
+    sums=True,
 )
 MONET = BackboneSpec(
     name="monet",

@@ -404,6 +404,16 @@ def test_rules_have_as_many_clients_as_they_need(rule: str, hostile: int, client
 
 
 @pytest.mark.usefixtures("handed_over")
+def test_a_backbone_that_adds_up_takes_all_neighbours_into_batches() -> None:
+    summing = {**BASE, "model.backbone": "gin", "train.batch-size": 8}
+    with pytest.raises(
+        ConfigError, match=r"train\.fan-out = 10: backbone gin adds up .* set train\.fan-out = 0"
+    ):
+        RunConfig.from_flat(summing)
+    assert RunConfig.from_flat({**summing, "train.fan-out": 0}).train.batch_size == 8
+    assert RunConfig.from_flat({**summing, "train.batch-size": 0}).train.fan_out == 10
+
+
 def test_a_backbone_that_reads_the_whole_graph_has_no_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = replace(BACKBONES.get("gcn"), name="whole", sampled=False)
     monkeypatch.setitem(BACKBONES._added, "whole", whole)

@@ -37,9 +37,11 @@ def test_a_run_that_flower_refused_is_started_anew(
     result = command("up")
     assert result.exit_code != 0
     assert "Flower refused the run" in result.stderr
-    advice = f"the run was not begun, so that nothing goes on: delete {tmp_path / 'run'}, and start it anew"
-    assert advice in result.stderr
-    assert "--resume" not in result.stderr
+    place = tmp_path / "run"
+    assert (
+        f"nothing of the run is done: go on with: fedtag up --resume {place}; or delete {place}"
+        in result.stderr
+    )
 
 
 def test_a_run_that_was_begun_goes_on(

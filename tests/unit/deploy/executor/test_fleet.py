@@ -211,8 +211,19 @@ def test_nothing_is_taken_for_a_node_that_went_away_while_it_waited() -> None:
         return []
 
     context = cast(grpc.ServicerContext, Hanging())
-    assert answered(ask, lambda found: not found, "node", 10.0, context) == []
+    assert answered(ask, lambda found: not found, "node", 10.0, context, False) == []
     assert asked == ["asked"]
+
+
+def test_a_message_goes_where_the_node_asked_last(link: Link, channel: grpc.Channel) -> None:
+    """Its connection before may be dead without a word."""
+    first = link.asking(channel)
+    until(lambda: len(fleet.ARRIVALS._awaited.get(link.node, ())) == 1)
+    second = link.asking(channel)
+    until(lambda: len(fleet.ARRIVALS._awaited.get(link.node, ())) == 2)
+    link.push()
+    assert len(second.result(10).messages_list) == 1
+    assert not first.result(10).messages_list
 
 
 def test_where_too_many_wait_others_are_answered_at_once(
