@@ -25,7 +25,9 @@ def backbone(
     """
     spec = BACKBONES.get(model.backbone)
     build: Callable[..., NodeClassifier] = BACKBONES.resolved(spec, spec.build)
-    return build(dimension, model.hidden, classes, model, table, skip)
+    built = build(dimension, model.hidden, classes, model, table, skip)
+    built.sums = spec.sums
+    return built
 
 
 def initial_backbone(

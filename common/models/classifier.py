@@ -32,7 +32,13 @@ class Stage:
 
 
 class NodeClassifier(nn.Module, ABC):
-    """A classifier of the nodes of a graph. Dropout is on if and only if a generator is given."""
+    """A classifier of the nodes of a graph. Dropout is on if and only if a generator is given.
+
+    Attributes:
+        sums: whether it adds up what neighbours say, by its specification.
+    """
+
+    sums = False
 
     @abstractmethod
     def hidden_and_logits(

@@ -18,8 +18,8 @@ class BackboneSpec(Spec):
         reads_neighbours: whether links matter.
         reads_weights: whether the weights of links matter.
         sampled: whether it can be computed on sampled neighbourhoods.
-        sums: whether it adds up what neighbours say, so that it needs all of them: of a sample it learns other sums
-            than it is used with.
+        sums: whether it adds up what neighbours say. Its gradients are cut, and it needs all neighbours: of a sample it
+            learns other sums than it is used with.
         representation: what `hidden_and_logits` gives as the representation of a node.
     """
 

@@ -55,14 +55,18 @@ def begun(
     if parent is None:
         return state
     card, there, here = parent.card, parent.config.to_flat(), context.settings.to_flat()
+    backbone = here["model.backbone"]
+    same = there["model.backbone"] == backbone
+    # Of some settings of a backbone's own, such as hops, nothing is seen in its parameters.
+    own = [key for key in here if same and key.startswith(f"{backbone}.")]
     compared = {
         "classes": (", ".join(agreement.classes), ", ".join(card.classes)),
         "features": (agreement.features, card.features),
         "numbers of a node's features": (agreement.dimension, card.dimension),
-        **{key: (here[key], there[key]) for key in SIZES},
+        **{key: (here[key], there[key]) for key in (*SIZES, *own)},
     }
     differing = [
-        f"{what}: {own} here, {other} there" for what, (own, other) in compared.items() if own != other
+        f"{what}: {ours} here, {theirs} there" for what, (ours, theirs) in compared.items() if ours != theirs
     ]
     if differing:
         raise ConfigError(

@@ -125,6 +125,19 @@ def test_a_model_that_does_not_fit_is_refused_with_the_difference(
     assert not (tmp_path / "run").exists()
 
 
+def test_other_hops_are_refused_though_no_parameter_tells_of_them(
+    graphs: tuple[fedtag.Graph, ...], tmp_path: Path
+) -> None:
+    sgc = {**SMALL, "model.backbone": "sgc"}
+    parent = fedtag.simulate(graphs[0], "fedavg", clients=2, rounds=1, settings=sgc, out=tmp_path / "parent")
+    further = {"clients": 2, "rounds": 1, "start": parent}
+    with pytest.raises(ConfigError, match=r"sgc\.hops: 3 here, 2 there"):
+        fedtag.simulate(
+            graphs[1], "fedavg", settings={**sgc, "sgc.hops": 3}, out=tmp_path / "other", **further
+        )
+    assert fedtag.simulate(graphs[1], "fedavg", settings=sgc, out=tmp_path / "same", **further).summary
+
+
 def test_other_classes_or_features_are_refused(
     graphs: tuple[fedtag.Graph, ...], parents: Parents, tmp_path: Path
 ) -> None:

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float
-from torch import Tensor
-
-from fedtag.common.graph import Adjacency
 from fedtag.common.models.backbones.projected import Projected
+from fedtag.common.models.backbones.unweighted import Unweighted
 from fedtag.common.models.geometric import ResGatedGraphConv
-from fedtag.common.models.gradients import Summing
 from fedtag.common.settings.sections import ModelConfig, Section
 
 
-class GatedGCN(Summing):
+class GatedGCN(Unweighted):
     """Gated graph convolution (Bresson and Laurent, 2017): W1 x_v + Σ_u σ(W3 x_v + W4 x_u) ⊙ W2 x_u over neighbours u.
 
-    Each link has a gate of its own for each column. The neighbours' weights are ignored; the node itself is not among
-    its neighbours.
+    Each link has a gate of its own for each column.
     """
 
     def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.conv = ResGatedGraphConv(inputs, outputs)
-
-    def forward(
-        self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency
-    ) -> Float[Tensor, "nodes outputs"]:
-        return self.conv(x, adjacency.edge_index_without_loops)
+        super().__init__(ResGatedGraphConv(inputs, outputs))
 
 
 def build(

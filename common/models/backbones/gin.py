@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
-from fedtag.common.graph import Adjacency
 from fedtag.common.models.backbones.stack import Backbone
+from fedtag.common.models.backbones.unweighted import Unweighted
 from fedtag.common.models.geometric import GINConv
-from fedtag.common.models.gradients import Summing
 from fedtag.common.settings.sections import ModelConfig, Section
 
 
-class GIN(Summing):
+class GIN(Unweighted):
     """Graph isomorphism layer (Xu et al., 2019, Eq. 4.1): MLP((1 + ε) x_v + Σ of the neighbours), ε learned from 0.
 
     The sum tells how many neighbours there are, which a mean does not. The MLP has one hidden layer and no
-    normalisation. The neighbours' weights are ignored; the node itself is not among its neighbours.
+    normalisation.
 
     Args:
         width: of the MLP's hidden layer.
@@ -26,14 +24,8 @@ class GIN(Summing):
     """
 
     def __init__(self, width: int, inputs: int, outputs: int) -> None:
-        super().__init__()
         inner = nn.Sequential(nn.Linear(inputs, width), nn.ReLU(), nn.Linear(width, outputs))
-        self.conv = GINConv(inner, train_eps=True)
-
-    def forward(
-        self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency
-    ) -> Float[Tensor, "nodes outputs"]:
-        return self.conv(x, adjacency.edge_index_without_loops)
+        super().__init__(GINConv(inner, train_eps=True))
 
 
 def build(

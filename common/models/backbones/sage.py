@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float
-from torch import Tensor, nn
-
-from fedtag.common.graph import Adjacency
 from fedtag.common.models.backbones.stack import Backbone
+from fedtag.common.models.backbones.unweighted import Unweighted
 from fedtag.common.models.geometric import SAGEConv
 from fedtag.common.settings.sections import ModelConfig, Section
 
 
-class SAGE(nn.Module):
-    """GraphSAGE with mean aggregation (Hamilton et al., 2017): W1 x_v + W2 mean of the neighbours.
-
-    The neighbours' weights are ignored; the node itself is not among its neighbours.
-    """
+class SAGE(Unweighted):
+    """GraphSAGE with mean aggregation (Hamilton et al., 2017): W1 x_v + W2 mean of the neighbours."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.conv = SAGEConv(inputs, outputs)
-
-    def forward(
-        self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency
-    ) -> Float[Tensor, "nodes outputs"]:
-        return self.conv(x, adjacency.edge_index_without_loops)
+        super().__init__(SAGEConv(inputs, outputs))
 
 
 def build(
