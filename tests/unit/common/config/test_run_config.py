@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -337,3 +338,14 @@ def test_a_preset_is_a_method_with_settings() -> None:
     assert (config.method, config.preset, config.train.prox_mu) == ("fedavg", "fedprox", 0.01)
     assert RunConfig.from_flat({"method": "fedprox", "train.prox-mu": 0.5}).train.prox_mu == 0.5
     assert RunConfig.from_flat(config.to_flat()) == config
+
+
+def test_copies_and_what_was_pickled_say_what_they_hold() -> None:
+    """Whoever was asked before keeps the answer."""
+    config = RunConfig.from_flat({"rounds": 3})
+    asked = config.to_flat()
+    assert config.model_copy(update={"rounds": 7}).to_flat() == {**asked, "rounds": 7}
+    assert config.model_copy(deep=True).to_flat() == asked
+    assert pickle.loads(pickle.dumps(config)).to_flat() == asked
+    asked["rounds"] = 9
+    assert config.to_flat()["rounds"] == 3

@@ -10,10 +10,11 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from fedtag.common.errors import DeploymentError
+from fedtag.common.errors import DeploymentError, QuorumError
 from fedtag.deploy.cli import app
 from fedtag.deploy.federation.local import LocalFederation
 from fedtag.server.run.rounds import Rounds
+from fedtag.server.state.monitor import Monitor
 
 
 @pytest.fixture
@@ -57,5 +58,20 @@ def test_a_run_that_was_begun_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(Rounds, "_round", stopped)
         result = command("simulate")
-    assert f"go on with: fedtag simulate --resume {tmp_path / 'run'}" in result.stderr
+    assert f"stopped; go on with: fedtag simulate --resume {tmp_path / 'run'}" in result.stderr
     assert command("simulate", "--resume", "run").exit_code == 0
+
+
+def test_what_stopped_a_run_is_told_also_where_its_status_is_damaged(
+    command: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(self: Rounds, number: int, trackers: Any) -> None:
+        (tmp_path / "run" / "status.json").write_text("{")
+        # A disk on which nothing can be mended any more.
+        monkeypatch.setattr(Monitor, "_write", lambda self, interval=0.0: None)
+        raise QuorumError("too few sites answered")
+
+    monkeypatch.setattr(Rounds, "_round", stopped)
+    result = command("simulate")
+    assert "too few sites answered" in result.stderr
+    assert f"stopped; go on with: fedtag simulate --resume {tmp_path / 'run'}" in result.stderr

@@ -202,6 +202,34 @@ class Hanging:
         return False
 
 
+class Open(Hanging):
+    """A call whose end nobody has noticed, if it has one."""
+
+    def add_callback(self, told: Callable[[], None]) -> bool:
+        return True
+
+    def is_active(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_who_asked_before_takes_nothing_but_what_is_for_all(shared: bool) -> None:
+    asked: list[str] = []
+
+    def ask() -> list[str]:
+        asked.append("asked")
+        return []
+
+    context = cast(grpc.ServicerContext, Open())
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(answered, ask, lambda found: not found, "what", 10.0, context, shared)
+        until(lambda: waiting("what"))
+        with fleet.ARRIVALS.expecting("what"):
+            fleet.ARRIVALS.tell("what")
+            first.result(10)
+    assert len(asked) == 1 + shared
+
+
 def test_nothing_is_taken_for_a_node_that_went_away_while_it_waited() -> None:
     """A message that came at the same moment stays for the node's next question."""
     asked: list[str] = []

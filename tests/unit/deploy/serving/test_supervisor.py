@@ -54,6 +54,7 @@ from fedtag.deploy.serving.supervisor import Part, Supervisor
 import os
 
 supervisor.SILENCE_SECONDS, supervisor.START_SECONDS = 1.0, float(os.environ.get("START", 60))
+supervisor.LONGEST_START_SECONDS = float(os.environ.get("LONGEST", 600))
 folder, *behaviours = sys.argv[1:]
 parts = [
     Part(name, (sys.executable, f"{folder}/program.py", f"{folder}/{name}.pids", name), dict(os.environ), pause=0.1)
@@ -135,6 +136,14 @@ def test_a_start_that_gets_on_is_not_broken_off_and_one_that_does_not_is(
     assert "hangs told nothing for too long while it was starting" in log
     assert "spins told nothing for too long while it was starting" in log
     assert "slow" not in log
+
+
+def test_a_start_has_an_end_however_it_gets_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("START", "1")
+    monkeypatch.setenv("LONGEST", "3")
+    with supervised(tmp_path, "slow"):
+        wait_for(tmp_path, "slow", 2)
+    assert "slow told nothing for too long while it was starting" in (tmp_path / "log").read_text()
 
 
 def test_programs_end_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:

@@ -55,6 +55,17 @@ def test_what_code_does_tells_versions_apart() -> None:
 CONSTANT = "x"
 
 
+def test_where_a_class_stands_in_its_file_is_nothing_that_it_does() -> None:
+    """As Python 3.13 and later note in the class itself."""
+    first, later = (
+        type("Method", (ClientMethod,), {"__module__": "own", "__firstlineno__": line, "kept": 1})
+        for line in (1, 90)
+    )
+    other = type("Method", (ClientMethod,), {"__module__": "own", "__firstlineno__": 1, "kept": 2})
+    assert digest_of(first) == digest_of(later)
+    assert digest_of(first) != digest_of(other)
+
+
 @pytest.mark.usefixtures("handed_over")
 def test_a_run_of_other_code_is_not_taken(write_feature_folder: Callable[..., Path], tmp_path: Path) -> None:
     graph = fedtag.Graph.from_folder(write_feature_folder(tmp_path / "data"))
