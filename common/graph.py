@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -26,6 +27,26 @@ class Adjacency:
 
     def to(self, device: torch.device | str) -> Adjacency:
         return Adjacency(self.edge_index.to(device), self.weight.to(device), self.num_nodes)
+
+    @cached_property
+    def transposed(self) -> Adjacency:
+        """The same entries with source and target exchanged."""
+        source, target = self.edge_index
+        order = torch.argsort(source * self.num_nodes + target)
+        return Adjacency(torch.stack([target[order], source[order]]), self.weight[order], self.num_nodes)
+
+    @cached_property
+    def links(self) -> Adjacency:
+        """The entries between different nodes, each of weight 1: a product with them sums over neighbours."""
+        edges = self.edge_index_without_loops
+        return Adjacency(edges, self.weight.new_ones(edges.shape[1]), self.num_nodes)
+
+    @cached_property
+    def neighbour_mean(self) -> Adjacency:
+        """The same, with weights that sum to 1 at each node that has neighbours."""
+        edges = self.edge_index_without_loops
+        width = torch.zeros_like(self.loops).index_add_(0, edges[1], self.links.weight)
+        return Adjacency(edges, width.reciprocal()[edges[1]], self.num_nodes)
 
     @cached_property
     def edge_index_without_loops(self) -> Int[Tensor, "2 edges"]:
@@ -69,14 +90,35 @@ class Adjacency:
 
     def propagate(self, x: Float[Tensor, "nodes dim"]) -> Float[Tensor, "nodes dim"]:
         """One product with the propagation matrix."""
+        return self.summed(x) if self.weight.requires_grad else _Product.apply(x, self)
+
+    def summed(self, x: Float[Tensor, "nodes dim"]) -> Float[Tensor, "nodes dim"]:
+        """The same, of which autograd knows every entry."""
         # Entries are sorted by target, so that each node sums a bag of rows, and no row is gathered for an entry.
         return embedding_bag(
-            self.edge_index[0], x, self.first_entries, mode="sum", per_sample_weights=self.weight
+            self.edge_index[0], x, self.first_entries, mode="sum", per_sample_weights=self.weight.to(x.dtype)
         )
 
     def reduce(self, x: Float[Tensor, "nodes dim"], mode: str) -> Float[Tensor, "nodes dim"]:
         """The `mean` or `max` by feature over the sources of each node's entries, all alike; 0 without an entry."""
         return embedding_bag(self.edge_index[0], x, self.first_entries, mode=mode)
+
+
+class _Product(torch.autograd.Function):
+    """A product with fixed entries, whose gradient is a product with the transposed ones.
+
+    Autograd's own sorts the entries in each step; here they are sorted once, and each node sums in one order, so that a
+    device gives the same bits again.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, adjacency: Adjacency) -> Tensor:
+        ctx.adjacency = adjacency
+        return adjacency.summed(x.detach())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return ctx.adjacency.transposed.propagate(gradients[0]), None
 
 
 def normalised_adjacency(

@@ -7,10 +7,26 @@ from pathlib import Path
 
 import safetensors
 import safetensors.torch
+import torch
 from safetensors import TensorSpec
 from torch import Tensor
 
 _DAMAGED = (safetensors.SafetensorError, KeyError, TypeError, RuntimeError)
+
+
+def on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same on the CPU; those of a device come over together, since each copy waits for all that the device does."""
+    away = {name: value.detach() for name, value in tensors.items() if value.device.type != "cpu"}
+    if not away:
+        return dict(tensors)
+    pieces = [value.contiguous().view(-1).view(torch.uint8) for value in away.values()]
+    together = torch.cat(pieces).cpu().split([piece.numel() for piece in pieces])
+    # Cloned, since a number begins where its size allows it.
+    found = {
+        name: piece.clone().view(value.dtype).view(value.shape)
+        for (name, value), piece in zip(away.items(), together, strict=True)
+    }
+    return {**tensors, **found}
 
 
 def owned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -39,7 +39,8 @@ def training_examples(
     """
     name = context.config.condenser.name
     if name == NONE:
-        return Examples.of_graph(data.training.graph, data.training.adjacency), {}
+        seen = data.training
+        return seen.cached("examples", lambda: Examples.of_graph(seen.graph, seen.adjacency)), {}
     spec = CONDENSERS.get(name)
     if spec.every_round:
         chosen: RoundExamples = CONDENSERS.resolved(spec, spec.condensed)

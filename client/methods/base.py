@@ -21,7 +21,15 @@ from fedtag.client.train import passes
 from fedtag.client.train.batches import Batching, as_function, in_batches
 from fedtag.client.train.capacity import batching_of
 from fedtag.client.train.examples import Examples
-from fedtag.client.train.optimisation import Training, local_epochs, optimise, optimiser, scheduled_rate
+from fedtag.client.train.optimisation import (
+    Training,
+    local_epochs,
+    optimiser,
+    scheduled_rate,
+    training_of,
+    walk,
+)
+from fedtag.client.train.replay import MOST_NODES, Draws, Rate, Replay
 from fedtag.client.train.scoring import score_tensors
 from fedtag.client.train.statistics import client_statistics, validation_accuracy
 from fedtag.common.config import RunConfig
@@ -36,6 +44,7 @@ from fedtag.common.models.parameters import (
 )
 from fedtag.common.numerics.scores import LOCAL, tally
 from fedtag.common.secure.phases import USE
+from fedtag.common.tensors import on_host
 from fedtag.common.wire.records import Content, prefixed
 
 S = TypeVar("S")
@@ -72,7 +81,8 @@ class ClientMethod(Generic[S]):
         handler = self.handlers().get(context.phase)
         if handler is None:
             raise ProtocolError(f"exchange '{context.phase}' is unknown here: install the same fedtag")
-        sizes = {**data.sizes, "val_nodes": int(self.judges(data, context).sum())}
+        judging = context.cached(data, "judging nodes", lambda: int(self.judges(data, context).sum()))
+        sizes = {**data.sizes, "val_nodes": judging}
         scores = {}
         # A count of users comes with no model to score.
         if context.content.values.get("evaluate") and context.phase != USE:
@@ -133,8 +143,7 @@ class ClientMethod(Generic[S]):
         """Counts of the received model on the full graph, or of its running average where the server keeps one."""
         parameters = context.content.section("average") or self.start(data, context)
         model = self.with_parameters(parameters, data, context)
-        with context.timed("score"), torch.no_grad():
-            return self.counts(self.logits(model, data, context), data, context)
+        return self._counted("scores", model, lambda: self.logits(model, data, context), data, context)
 
     def train(self, data: SiteData, context: RunContext[S]) -> Content:
         """Local training from the received model; an update if there is a label to learn."""
@@ -175,7 +184,7 @@ class ClientMethod(Generic[S]):
             ConfigError: they are of a kind of their own, whose labels have no weights.
         """
         if isinstance(examples, Examples):
-            return examples.balanced()
+            return examples.balanced
         raise ConfigError(
             f"train.class-weights = balanced: method {context.config.method} learns from examples of its own, whose "
             "labels have no weights: set it to none, or override `balanced`"
@@ -194,12 +203,10 @@ class ClientMethod(Generic[S]):
     def trained(self, model: Any, examples: Any, data: SiteData, context: RunContext[S]) -> Training:
         """Local epochs, in place."""
         config, seen, number = context.config.train, data.training, context.round
-        until = context.training_deadline()
         generator = context.generator(number, data.site.name, "dropout", device=data.device)
         rate = scheduled_rate(
             config.learning_rate, config.schedule, config.final_rate, number, context.config.rounds
         )
-        stepper = optimiser(model.parameters(), config.optimizer, rate, config.momentum, config.weight_decay)
         with context.timed("train"):
             accuracy = None
             if config.accuracy_threshold:
@@ -209,10 +216,26 @@ class ClientMethod(Generic[S]):
             epochs = local_epochs(config.epochs, config.extra_epochs, config.accuracy_threshold, accuracy)
             drawn = context.generator(number, data.site.name, "batches")
             how = self.batching(data, context), data.device, drawn
-            loss, steps = in_batches(
-                lambda one: as_function(self.loss(model, one, generator), self), model, examples, epochs, *how
-            )
-            return optimise(model, loss, stepper, steps, config.prox_mu, until)
+            alike = isinstance(examples, Examples) and self._launches_alike("loss", examples.x, data, context)
+            # What is launched at once cannot be broken off, and takes no time worth it.
+            until = None if alike else context.training_deadline()
+
+            def steps_of(draws: Draws, rate: Rate) -> Mapping[str, Tensor]:
+                loss, steps = in_batches(
+                    lambda one: as_function(self.loss(model, one, draws), self), model, examples, epochs, *how
+                )
+                stepper = optimiser(
+                    model.parameters(), config.optimizer, rate, config.momentum, config.weight_decay
+                )
+                return {"losses": walk(model, loss, stepper, steps, config.prox_mu, until)}
+
+            if alike:
+                replay = context.cached(data, "steps", Replay)
+                losses = replay((model, examples, epochs), steps_of, data.device, generator, rate)["losses"]
+            else:
+                losses = steps_of(generator, rate)["losses"]
+            momentum = config.momentum if config.optimizer == "sgd" else None
+            return training_of(losses, rate, momentum, config.prox_mu)
 
     def after_training(
         self, model: Any, start: Parameters, training: Training, data: SiteData, context: RunContext[S]
@@ -239,21 +262,59 @@ class ClientMethod(Generic[S]):
         """Counts of the trained model, where they are wanted."""
         if not context.content.values.get("evaluate_local"):
             return {}
-        with context.timed("score"), torch.no_grad():
-            logits = self.logits(model, data, context)[self.trained_by]
-            return prefixed("scores", self.counts({LOCAL: logits}, data, context))
+        found = self._counted(
+            "local scores",
+            model,
+            lambda: {LOCAL: self.logits(model, data, context)[self.trained_by]},
+            data,
+            context,
+        )
+        return prefixed("scores", found)
+
+    def _counted(
+        self,
+        kind: str,
+        model: Any,
+        logits: Callable[[], Mapping[str, Logits]],
+        data: SiteData,
+        context: RunContext[S],
+    ) -> dict[str, Tensor]:
+        """The counts of what a model says of every node."""
+
+        def work(draws: Draws, rate: Rate) -> Mapping[str, Tensor]:
+            with torch.no_grad():
+                return self.counts(logits(), data, context)
+
+        with context.timed("score"):
+            if not self._launches_alike("logits", data.graph.x, data, context):
+                return on_host(work(None, 0.0))
+            return on_host(context.cached(data, kind, Replay)((model, data), work, data.device))
+
+    def _launches_alike(self, hook: str, x: Tensor, data: SiteData, context: RunContext[S]) -> bool:
+        """Whether what a hook does to nodes may be recorded: the one above, on a device, few nodes that go at once."""
+        nodes = x.shape[0]
+        own = getattr(type(self), hook) is not getattr(ClientMethod, hook)
+        few = nodes <= MOST_NODES and not self.batching(data, context).splits(nodes)
+        return data.device.type == "cuda" and few and not own
 
     def counts(
         self, logits: Mapping[str, Logits], data: SiteData, context: RunContext[S]
     ) -> dict[str, Tensor]:
         """Right and wrong predictions over the validation nodes that judge and the test nodes, by way of scoring."""
         graph = data.graph
-        masks = {"val": self.judges(data, context), "test": graph.test_mask}
+        rows = context.cached(
+            data,
+            "scored rows",
+            lambda: {
+                "val": self.judges(data, context).nonzero().squeeze(1),
+                "test": graph.test_mask.nonzero().squeeze(1),
+            },
+        )
         found: dict[str, Tensor] = {}
         for path, said in logits.items():
             ranked = path != LOCAL
             found |= score_tensors(
-                path, {name: tally(said, graph.y, mask, ranked) for name, mask in masks.items()}
+                path, {name: tally(said, graph.y, some, ranked) for name, some in rows.items()}
             )
         return found
 

@@ -30,6 +30,7 @@ from fedtag.client.site.site import Site
 from fedtag.client.site.storage import full_disk_explained
 from fedtag.client.site.use import in_use
 from fedtag.client.train.capacity import memory_explained
+from fedtag.client.train.repeatable import repeatable
 from fedtag.client.train.threads import limited_threads
 from fedtag.common.config import RunConfig
 from fedtag.common.config.ingredients import packages
@@ -172,7 +173,12 @@ class SiteRun:
         )
         method = self._method
         keep_features(self.site, instruction.run, self.data.features_from)
-        with limited_threads(self.data.graph.x.numel()), memory_explained(self.config, self.data.device):
+        device = self.data.device
+        with (
+            limited_threads(self.data.graph.x.numel()),
+            memory_explained(self.config, device),
+            repeatable(device),
+        ):
             content = post.added(method.respond(self.data, context))
             content = self._guard.let_out(content, instruction, lambda name: method.may_lack(name, context))
         post.close()

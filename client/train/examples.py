@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -42,6 +43,12 @@ class Examples:
         every = condensed.y >= 0
         return cls(condensed.x, condensed.adjacency, condensed.y, every)
 
+    @cached_property
+    def rows(self) -> Int[Tensor, " rows"]:
+        """The nodes under the mask."""
+        return self.mask.nonzero().squeeze(1)
+
+    @cached_property
     def balanced(self) -> Examples:
         """The same, with labels that weigh the same by class (`class_balanced`)."""
         weight = self.mask.to(self.x.dtype) if self.weight is None else self.weight
@@ -54,7 +61,7 @@ class Examples:
             logits: of every node.
         """
         if self.weight is None:
-            return functional.cross_entropy(logits[self.mask], self.y[self.mask])
+            return functional.cross_entropy(logits.index_select(0, self.rows), self.y[self.rows])
         return weighted_entropy(logits, self.y, self.weight)
 
 

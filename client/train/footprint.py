@@ -20,7 +20,7 @@ from fedtag.common.models.classifier import NodeClassifier, Values
 
 Work = Callable[[NodeClassifier, Tensor, Adjacency], None]
 
-NODES, FEW, MANY = 64, 2000, 4000
+NODES, FEW, MANY = 128, 15_000, 16_000
 """Of the counted graphs: nodes, and links, which all of them but few pairs of nodes have."""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from fedtag.common.errors import DivergenceError
@@ -15,6 +16,8 @@ from fedtag.common.models.gradients import limit_gradient
 from fedtag.common.numerics.optimisers import SGD, Adam
 
 LARGEST_NORMALISER = 1e9
+AHEAD = 2
+"""Steps that may have been launched and not done when it is asked whether the time is over."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +90,25 @@ def scheduled_rate(rate: float, schedule: str, final: float, round_number: int, 
 
 
 def optimiser(
-    parameters: Iterable[nn.Parameter], kind: str, rate: float, momentum: float, weight_decay: float
+    parameters: Iterable[nn.Parameter], kind: str, rate: float | Tensor, momentum: float, weight_decay: float
 ) -> torch.optim.Optimizer:
-    """A fresh optimiser: `adam` or `sgd`."""
+    """A fresh optimiser: `adam` or `sgd`.
+
+    Args:
+        parameters: that it moves, on one device.
+        kind: of it.
+        rate: step size; a tensor on the parameters' device where steps are to be replayed with another one.
+        momentum: of SGD, in [0, 1).
+        weight_decay: at least 0.
+    """
     if kind == "adam":
-        return Adam(parameters, lr=rate, weight_decay=weight_decay, fused=True)
+        # A device counts its steps itself, so that they can be replayed.
+        return Adam(parameters, lr=rate, weight_decay=weight_decay, fused=True, capturable=_on_device(rate))
     return SGD(parameters, lr=rate, momentum=momentum, weight_decay=weight_decay, fused=True)
+
+
+def _on_device(rate: float | Tensor) -> bool:
+    return isinstance(rate, Tensor) and rate.device.type != "cpu"
 
 
 def optimise(
@@ -104,11 +120,29 @@ def optimise(
     until: float | None = None,
     before_step: Callable[[], None] | None = None,
 ) -> Training:
+    """`walk`, and what a client did by it.
+
+    Raises:
+        DivergenceError: if a loss is not finite.
+    """
+    losses = walk(model, loss, stepper, steps, prox_mu, until, before_step)
+    settings = stepper.param_groups[0]
+    return training_of(losses, float(settings["lr"]), settings.get("momentum"), prox_mu)
+
+
+def walk(
+    model: nn.Module,
+    loss: Callable[[], Tensor],
+    stepper: torch.optim.Optimizer,
+    steps: int,
+    prox_mu: float = 0.0,
+    until: float | None = None,
+    before_step: Callable[[], None] | None = None,
+) -> Float[Tensor, "steps 2"]:
     """Minimise loss() + prox_mu / 2 ‖w − w_start‖² (Li et al., 2020) by so many steps, in place.
 
-    The gradient of a model that sums over neighbours is cut before each step (`limit_gradient`).
-
-    For Adam the normaliser is the number of steps: a heuristic, since Adam's steps do not add up gradients.
+    The gradient of a model that sums over neighbours is cut before each step (`limit_gradient`). A device is not waited
+    for.
 
     Args:
         model: changed in place; its values on entry are w_start.
@@ -119,15 +153,14 @@ def optimise(
         until: time of the monotonic clock after which no further step begins; the first is always taken.
         before_step: called before each step, to move what the stepper does not.
 
-    Raises:
-        DivergenceError: if the loss is not finite.
+    Returns:
+        on the model's device, of each step that was taken the loss and, with the proximal term, what was minimised.
     """
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     start = [parameter.detach().clone() for parameter in trainable] if prox_mu else []
-    value = torch.zeros(())
-    rates: list[float] = []
+    losses: list[Tensor] = []
     for _ in range(steps):
-        if rates and until is not None and time.monotonic() >= until:
+        if losses and until is not None and _is_late(losses, until):
             break
         if before_step is not None:
             before_step()
@@ -137,21 +170,47 @@ def optimise(
         if prox_mu:
             distance = sum(((w - w0) ** 2).sum() for w, w0 in zip(trainable, start, strict=True))
             objective = value + prox_mu / 2 * distance
-        if not bool(torch.isfinite(objective)):
-            raise DivergenceError(
-                f"training diverged (the loss is {float(objective.detach())}): lower train.learning-rate, "
-                "train.weight-decay or train.prox-mu, or scale the features down"
-            )
         objective.backward()
         limit_gradient(model)
         stepper.step()
-        rates.append(stepper.param_groups[0]["lr"])
-    return Training(float(value.detach()), len(rates), _normaliser(stepper, rates, prox_mu))
+        losses.append(torch.stack([value.detach(), objective.detach()]))
+    return torch.stack(losses)
 
 
-def _normaliser(stepper: torch.optim.Optimizer, rates: list[float], prox_mu: float) -> float:
-    if not isinstance(stepper, SGD):
-        return float(len(rates))
-    steps = effective_steps(rates, stepper.param_groups[0]["momentum"], prox_mu)
-    # Where the proximal term overshoots, no number of steps describes the walk, and the client is left out.
-    return steps if 0 < steps <= LARGEST_NORMALISER else 0.0
+def _is_late(losses: Sequence[Tensor], until: float) -> bool:
+    """Whether the time is over, once the step before the last one is done: a device is no more than a step behind."""
+    if len(losses) > AHEAD and losses[0].device.type != "cpu":
+        losses[-1 - AHEAD].tolist()
+    return time.monotonic() >= until
+
+
+def training_of(
+    losses: Float[Tensor, "steps 2"], rate: float, momentum: float | None, prox_mu: float
+) -> Training:
+    """What a client did by a walk.
+
+    For Adam the normaliser is the number of steps: a heuristic, since Adam's steps do not add up gradients.
+
+    Args:
+        losses: of `walk`.
+        rate: of its steps.
+        momentum: of SGD; None: steps of Adam.
+        prox_mu: at least 0.
+
+    Raises:
+        DivergenceError: if one is not finite.
+    """
+    told = losses.tolist()
+    for _, objective in told:
+        if not math.isfinite(objective):
+            raise DivergenceError(
+                f"training diverged (the loss is {objective}): lower train.learning-rate, "
+                "train.weight-decay or train.prox-mu, or scale the features down"
+            )
+    steps = len(told)
+    normaliser = float(steps)
+    if momentum is not None:
+        found = effective_steps([rate] * steps, momentum, prox_mu)
+        # Where the proximal term overshoots, no number of steps describes the walk, and the client is left out.
+        normaliser = found if 0 < found <= LARGEST_NORMALISER else 0.0
+    return Training(told[-1][0], steps, normaliser)

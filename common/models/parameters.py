@@ -9,13 +9,15 @@ from torch import Tensor, nn
 
 from fedtag.common.errors import WireError
 from fedtag.common.models.supernet.logits import is_architecture
+from fedtag.common.tensors import on_host
 
 Parameters = dict[str, Tensor]
 
 
 def parameters_of(model: nn.Module) -> Parameters:
     """A detached copy of parameters and buffers, on the CPU."""
-    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+    state = {name: value.detach() for name, value in model.state_dict().items()}
+    return {name: value.clone() for name, value in on_host(state).items()}
 
 
 def load_parameters(model: nn.Module, parameters: Mapping[str, Tensor]) -> None:

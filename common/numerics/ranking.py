@@ -36,6 +36,17 @@ def rank_bins(logits: Float[Tensor, "nodes classes"]) -> Int[Tensor, "nodes clas
     return bins.clamp(0, RANK_BINS - 1).long()
 
 
+def occurrences(
+    places: Int[Tensor, " values"], size: int, weight: Int[Tensor, " values"] | None = None
+) -> Int[Tensor, " size"]:
+    """How often each place from 0 to size - 1 occurs, or the sum of the weights there, as `bincount` of whole numbers.
+
+    A device need not say first what the largest place is.
+    """
+    total = torch.zeros(size, dtype=torch.long, device=places.device)
+    return total.scatter_add_(0, places, torch.ones_like(places) if weight is None else weight)
+
+
 def rank_counts(
     logits: Float[Tensor, "nodes classes"], label: Int[Tensor, " nodes"]
 ) -> Int[Tensor, "2 classes bins"]:
@@ -51,7 +62,7 @@ def rank_counts(
     rows = max(1, BLOCK // classes)
     for part, own in zip(logits.split(rows), label.split(rows), strict=True):
         place = ((own.unsqueeze(1) == column) * classes + column) * RANK_BINS + rank_bins(part)
-        total += torch.bincount(place.flatten(), minlength=total.numel())
+        total += occurrences(place.flatten(), total.numel())
     return total.view(2, classes, RANK_BINS)
 
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from fedtag.common.numerics.ranking import RANK_BINS, precision_areas, rank_counts, roc_areas
+from fedtag.common.numerics.ranking import RANK_BINS, occurrences, precision_areas, rank_counts, roc_areas
 
 CALIBRATION_BINS = 15
 LOCAL = "local"
@@ -185,22 +185,28 @@ def of_interest(areas: Float[Tensor, " classes"]) -> Float[Tensor, " some"]:
 def tally(
     logits: Float[Tensor, "nodes classes"],
     y: Int[Tensor, " nodes"],
-    mask: Bool[Tensor, " nodes"],
+    rows: Int[Tensor, " rows"] | Bool[Tensor, " nodes"],
     ranked: bool = False,
 ) -> Tally:
-    """Count predictions on the nodes of `mask`, all of which carry a label; ranks only if `ranked`."""
-    classes = logits.shape[1]
-    confidence, predicted = logits[mask].float().softmax(1).max(1)
-    label = y[mask]
-    confusion = torch.bincount(label * classes + predicted, minlength=classes**2).view(classes, classes)
+    """Count predictions, on the device of the logits, without waiting for it.
+
+    Args:
+        logits: of all nodes.
+        y: their labels.
+        rows: the nodes that count, all of which carry a label; a mask of them must be waited for.
+        ranked: whether ranks are counted too.
+    """
+    classes, chosen, label = logits.shape[1], logits[rows], y[rows]
+    confidence, predicted = chosen.float().softmax(1).max(1)
     bins = (confidence * CALIBRATION_BINS).ceil().long().clamp(1, CALIBRATION_BINS) - 1
-    correct = (label == predicted).long()
+    sums = confidence.new_zeros(CALIBRATION_BINS, dtype=torch.float64)
     return Tally(
-        confusion.cpu(),
-        torch.bincount(bins, minlength=CALIBRATION_BINS).cpu(),
-        torch.bincount(bins, confidence.double(), minlength=CALIBRATION_BINS).float().cpu(),
-        torch.bincount(bins, correct.double(), minlength=CALIBRATION_BINS).long().cpu(),
-        rank_counts(logits[mask], label).int().cpu() if ranked else None,
+        occurrences(label * classes + predicted, classes**2).view(classes, classes),
+        occurrences(bins, CALIBRATION_BINS),
+        # In one order on every device, unlike a sum of floats that many threads add to.
+        sums.index_put((bins,), confidence.double(), accumulate=True).float(),
+        occurrences(bins, CALIBRATION_BINS, (label == predicted).long()),
+        rank_counts(chosen, label).int() if ranked else None,
     )
 
 

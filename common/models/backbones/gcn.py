@@ -1,4 +1,4 @@
-"""Graph convolution (Kipf and Welling, 2017), by PyTorch Geometric's operator."""
+"""Graph convolution (Kipf and Welling, 2017), with the parameters of PyTorch Geometric's operator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class GCN(nn.Module):
     def forward(
         self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency
     ) -> Float[Tensor, "nodes outputs"]:
-        return self.conv(x, adjacency.edge_index, adjacency.weight)
+        # The operator's own product would gather a row for every entry.
+        return adjacency.propagate(self.conv.lin(x)) + self.conv.bias
 
 
 def build(

@@ -1,4 +1,4 @@
-"""Topology-adaptive graph convolution (Du et al., 2017), by PyTorch Geometric's operator."""
+"""Topology-adaptive graph convolution (Du et al., 2017), with the parameters of PyTorch Geometric's operator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,12 @@ class TAGCN(nn.Module):
     def forward(
         self, x: Float[Tensor, "nodes inputs"], adjacency: Adjacency
     ) -> Float[Tensor, "nodes outputs"]:
-        return self.conv(x, adjacency.edge_index, adjacency.weight)
+        first, *others = self.conv.lins
+        found: Tensor = first(x) + self.conv.bias
+        for linear in others:
+            x = adjacency.propagate(x)
+            found = found + linear(x)
+        return found
 
 
 def build(

@@ -73,7 +73,7 @@ def test_every_labelled_node_is_in_one_batch_of_each_epoch(size: int) -> None:
 
 
 def test_a_batch_has_labels_and_weights_of_its_own_nodes() -> None:
-    whole = examples(graph()).balanced()
+    whole = examples(graph()).balanced
     assert whole.weight is not None
     for part in batches(whole, 5, 2).epochs(1):
         rows = ids(whole, part)

@@ -65,7 +65,7 @@ def test_the_loss_of_balanced_examples_is_pytorchs_with_the_weights_of_classes()
     logits = torch.randn(8, 4, generator=torch.Generator().manual_seed(0))
     by_class = balanced_by_class(y[mask].numpy())
     weights = torch.tensor([by_class.get(label, 0.0) for label in range(4)])
-    found = graph_examples(y, mask).balanced()
+    found = graph_examples(y, mask).balanced
     assert float(found.loss(logits)) == pytest.approx(
         float(functional.cross_entropy(logits[mask], y[mask], weight=weights)), rel=1e-6
     )
