@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from fedtag.common.numerics.ragged import segment_sum
+
 
 @dataclass(frozen=True)
 class Adjacency:
@@ -45,7 +47,7 @@ class Adjacency:
     def neighbour_mean(self) -> Adjacency:
         """The same, with weights that sum to 1 at each node that has neighbours."""
         edges = self.edge_index_without_loops
-        width = torch.zeros_like(self.loops).index_add_(0, edges[1], self.links.weight)
+        width = self.links.pointers.diff().to(self.weight.dtype)
         return Adjacency(edges, width.reciprocal()[edges[1]], self.num_nodes)
 
     @cached_property
@@ -54,10 +56,10 @@ class Adjacency:
         return self.edge_index[:, self.edge_index[0] != self.edge_index[1]]
 
     @cached_property
-    def first_entries(self) -> Int[Tensor, " nodes"]:
-        """Where the entries of each target begin."""
-        count = torch.bincount(self.edge_index[1], minlength=self.num_nodes)
-        return count.cumsum(0) - count
+    def pointers(self) -> Int[Tensor, " pointers"]:
+        """Where the entries of each target begin, and after the last one their number."""
+        places = torch.arange(self.num_nodes + 1, device=self.weight.device)
+        return torch.searchsorted(self.edge_index[1].contiguous(), places)
 
     @property
     def loops(self) -> Float[Tensor, " nodes"]:
@@ -96,12 +98,12 @@ class Adjacency:
         """The same, of which autograd knows every entry."""
         # Entries are sorted by target, so that each node sums a bag of rows, and no row is gathered for an entry.
         return embedding_bag(
-            self.edge_index[0], x, self.first_entries, mode="sum", per_sample_weights=self.weight.to(x.dtype)
+            self.edge_index[0], x, self.pointers[:-1], mode="sum", per_sample_weights=self.weight.to(x.dtype)
         )
 
     def reduce(self, x: Float[Tensor, "nodes dim"], mode: str) -> Float[Tensor, "nodes dim"]:
         """The `mean` or `max` by feature over the sources of each node's entries, all alike; 0 without an entry."""
-        return embedding_bag(self.edge_index[0], x, self.first_entries, mode=mode)
+        return embedding_bag(self.edge_index[0], x, self.pointers[:-1], mode=mode)
 
 
 class _Product(torch.autograd.Function):
@@ -141,12 +143,14 @@ def normalised_adjacency(
     source = torch.cat([edge_index[0], loops])
     target = torch.cat([edge_index[1], loops])
     weight = torch.cat([weight, torch.ones(num_nodes, device=device)])
-    degree = torch.zeros(num_nodes, device=device).index_add_(0, target, weight)
+    order = torch.argsort(target * num_nodes + source, stable=True)
+    made = Adjacency(torch.stack([source[order], target[order]]), weight[order], num_nodes)
+    # Summed in the order of entries, so that a device finds the same again.
+    degree = segment_sum(made.weight, made.pointers)
     degree = degree if beyond is None else degree + beyond
     scale = degree.rsqrt()
-    weight = scale[source] * weight * scale[target]
-    order = torch.argsort(target * num_nodes + source, stable=True)
-    return Adjacency(torch.stack([source[order], target[order]]), weight[order], num_nodes)
+    source, target = made.edge_index
+    return replace(made, weight=scale[source] * made.weight * scale[target])
 
 
 @dataclass(frozen=True)

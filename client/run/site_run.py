@@ -177,7 +177,7 @@ class SiteRun:
         with (
             limited_threads(self.data.graph.x.numel()),
             memory_explained(self.config, device),
-            repeatable(device),
+            repeatable(device, self.config),
         ):
             content = post.added(method.respond(self.data, context))
             content = self._guard.let_out(content, instruction, lambda name: method.may_lack(name, context))

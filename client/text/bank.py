@@ -13,6 +13,7 @@ from fedtag.client.text.cache import EncodedText, TextCache, text_key
 from fedtag.client.text.chunks import Chunk, chunk_texts
 from fedtag.client.text.encoder import Encoder, Progress
 from fedtag.common.errors import ConfigError, DataError
+from fedtag.common.numerics.ragged import row_of_entries, segment_softmax, segment_sum
 
 TEXTS_PER_WRITE = 128
 
@@ -39,7 +40,7 @@ class TextBank:
 
     def node_of_chunk(self) -> Int[Tensor, " chunks"]:
         """The owner of each chunk."""
-        return torch.repeat_interleave(torch.arange(self.num_nodes, device=self.ptr.device), self.ptr.diff())
+        return row_of_entries(self.ptr, self.vectors.shape[0])
 
     def pooled(self, sharpness: float = 5.0) -> Float[Tensor, "nodes dim"]:
         """One vector a node, t_u = Σ_r softmax_r(β e_ur · ē_u) e_ur with ē_u the mean of its chunks.
@@ -55,13 +56,10 @@ class TextBank:
         """
         node = self.node_of_chunk()
         count = self.ptr.diff().clamp(min=1).to(self.vectors.dtype)
-        zero = self.vectors.new_zeros(self.num_nodes, self.vectors.shape[1])
-        mean = zero.index_add(0, node, self.vectors) / count.unsqueeze(1)
+        mean = segment_sum(self.vectors, self.ptr) / count.unsqueeze(1)
         logit = sharpness * torch.einsum("rd,rd->r", self.vectors, mean[node])
-        peak = logit.new_full((self.num_nodes,), -torch.inf).scatter_reduce(0, node, logit, "amax")
-        share = torch.exp(logit - peak[node])
-        total = share.new_zeros(self.num_nodes).index_add(0, node, share)
-        return zero.index_add(0, node, self.vectors * (share / total[node]).unsqueeze(1))
+        share = segment_softmax(logit, node, self.ptr)
+        return segment_sum(self.vectors * share.unsqueeze(1), self.ptr)
 
     def to(self, device: torch.device | str) -> TextBank:
         return TextBank(**{name: value.to(device) for name, value in vars(self).items()})

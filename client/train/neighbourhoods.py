@@ -55,7 +55,7 @@ class Neighbourhoods:
     def __init__(self, adjacency: Adjacency) -> None:
         self.adjacency = adjacency
         source, target = adjacency.edge_index
-        self.sources = Ragged(torch.cat([adjacency.first_entries, source.new_tensor([len(source)])]), source)
+        self.sources = Ragged(adjacency.pointers, source)
         self._loop = source == target
         self._place = torch.full((adjacency.num_nodes,), -1, device=source.device)
 
@@ -63,7 +63,7 @@ class Neighbourhoods:
     def _from_others(self) -> Float[Tensor, " nodes"]:
         """The weights of each target's entries from other nodes, summed."""
         weight = self.adjacency.weight.where(~self._loop, 0.0)
-        return segment_sum(weight, self.adjacency.edge_index[1], self.adjacency.num_nodes)
+        return segment_sum(weight, self.adjacency.pointers)
 
     def drawn(
         self, targets: Int[Tensor, " targets"], hops: int, fan_out: int, generator: torch.Generator
@@ -120,7 +120,7 @@ class Neighbourhoods:
         source, target = part.adjacency.edge_index
         weight, others = part.adjacency.weight, source != target
         whole = torch.bincount(target, minlength=nodes.numel()) == self.sources.width[nodes]
-        there = segment_sum(weight.where(others, 0.0), target, nodes.numel())
+        there = segment_sum(weight.where(others, 0.0), part.adjacency.pointers)
         scale = torch.where(whole | (there == 0), 1.0, self._from_others[nodes] / there.where(there > 0, 1.0))
         weight = torch.where(others, weight * scale[target], weight)
         return replace(part, adjacency=replace(part.adjacency, weight=weight))

@@ -101,14 +101,16 @@ def optimiser(
         momentum: of SGD, in [0, 1).
         weight_decay: at least 0.
     """
+    replayed = isinstance(rate, Tensor)
+    stepper: torch.optim.Optimizer
     if kind == "adam":
-        # A device counts its steps itself, so that they can be replayed.
-        return Adam(parameters, lr=rate, weight_decay=weight_decay, fused=True, capturable=_on_device(rate))
-    return SGD(parameters, lr=rate, momentum=momentum, weight_decay=weight_decay, fused=True)
-
-
-def _on_device(rate: float | Tensor) -> bool:
-    return isinstance(rate, Tensor) and rate.device.type != "cpu"
+        # What is replayed counts its steps on the device.
+        stepper = Adam(parameters, weight_decay=weight_decay, fused=True, capturable=replayed)
+    else:
+        stepper = SGD(parameters, momentum=momentum, weight_decay=weight_decay, fused=True)
+    # Set here, since the optimiser would take a copy of a tensor.
+    stepper.param_groups[0]["lr"] = rate
+    return stepper
 
 
 def optimise(

@@ -9,16 +9,20 @@ from contextlib import contextmanager
 import torch
 from torch.utils import deterministic
 
+from fedtag.common.condensers.spec import NONE
+from fedtag.common.config import RunConfig
+from fedtag.common.models.spec import BACKBONES
+
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 
 
 @contextmanager
-def repeatable(device: torch.device) -> Iterator[None]:
-    """Let a GPU sum in one order within the block; a processor does so anyway.
+def repeatable(device: torch.device, config: RunConfig) -> Iterator[None]:
+    """Let a GPU sum in one order within the block, where what computes there does not do so anyway.
 
     PyTorch warns of a kernel that has no such form.
     """
-    if device.type != "cuda":
+    if device.type != "cuda" or sums_in_order(config):
         yield
         return
     # Read when the library of matrix products is first used; without it the order may depend on what else runs.
@@ -35,3 +39,10 @@ def repeatable(device: torch.device) -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(strict, warn_only=warns)
         deterministic.fill_uninitialized_memory = fills
+
+
+def sums_in_order(config: RunConfig) -> bool:
+    """Whether everything that a client computes in a run sums in one order on every device."""
+    traits = config.spec.traits
+    alone = config.condenser.name == NONE and not config.part_names
+    return alone and traits.ordered and traits.backbone and BACKBONES.get(config.model.backbone).ordered

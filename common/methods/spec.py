@@ -50,6 +50,8 @@ class Traits:
         backbone: it trains the run's backbone, and not only models of its own.
         keeps_evidence: clients write evidence for the released model, so that it goes to them at the end.
         paces: the server says which clients train longer.
+        ordered: what it computes beside its backbone sums in one order on every device, so that a GPU gives the same
+            bits again; of others PyTorch's deterministic kernels are asked, which take longer.
         releases: what a finished run leaves: `nothing`, a `model`, a `model per client`, or a `graph` and a model.
     """
 
@@ -60,6 +62,7 @@ class Traits:
     backbone: bool = True
     keeps_evidence: bool = False
     paces: bool = False
+    ordered: bool = False
     releases: Literal["nothing", "model", "model per client", "graph"] = "model"
 
 

@@ -20,6 +20,8 @@ class BackboneSpec(Spec):
         sampled: whether it can be computed on sampled neighbourhoods.
         sums: whether it adds up what neighbours say. Its gradients are cut, and it needs all neighbours: of a sample it
             learns other sums than it is used with.
+        ordered: whether it sums over neighbours in one order on every device, as products with the adjacency do; of
+            others PyTorch's deterministic kernels are asked, which take longer.
         representation: what `hidden_and_logits` gives as the representation of a node.
     """
 
@@ -28,6 +30,7 @@ class BackboneSpec(Spec):
     reads_weights: bool = True
     sampled: bool = True
     sums: bool = False
+    ordered: bool = False
     representation: str = "input of the last layer"
 
     @property

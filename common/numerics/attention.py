@@ -55,11 +55,11 @@ class _RaggedEntmax(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (weights,) = ctx.saved_tensors
-        row, num_rows = ctx.candidates.row, ctx.candidates.num_rows
+        row, ptr = ctx.candidates.row, ctx.candidates.ptr
         # The Jacobian is diag(s) - s sᵀ / Σ s with s = √p.
         root = weights.sqrt()
         pushed = grad * root
-        mean = segment_sum(pushed, row, num_rows) / segment_sum(root, row, num_rows)
+        mean = segment_sum(pushed, ptr) / segment_sum(root, ptr)
         return pushed - mean[row] * root, None
 
 
@@ -91,12 +91,12 @@ def straight_through(
         support: kept entries, from `top_budget`; a row may keep none, and then has weight 0.
         candidates: the rows.
     """
-    row, num_rows = candidates.row, candidates.num_rows
+    row, ptr = candidates.row, candidates.ptr
     value = p.detach()
     kept = torch.where(support, value, 0.0)
-    total = segment_sum(kept, row, num_rows)
+    total = segment_sum(kept, ptr)
     left = total > 0
-    count = segment_sum(support.to(p.dtype), row, num_rows)
+    count = segment_sum(support.to(p.dtype), ptr)
     divisor = torch.where(left, total, count.clamp_min(1.0))
     projected = torch.where(left[row], kept, support.to(p.dtype)) / divisor[row]
     # p - value is exactly 0, so that the forward value is the projection to the last bit.

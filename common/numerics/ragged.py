@@ -48,7 +48,7 @@ class Ragged:
     @cached_property
     def row(self) -> Int[Tensor, " entries"]:
         """The row of each entry."""
-        return row_of_entries(self.ptr)
+        return row_of_entries(self.ptr, self.index.numel())
 
     @cached_property
     def by_id(self) -> Int[Tensor, " entries"]:
@@ -133,10 +133,10 @@ def stack(*parts: Ragged) -> Ragged:
     return Ragged(torch.cat(ptr), torch.cat([part.index for part in parts]))
 
 
-def row_of_entries(ptr: Int[Tensor, " pointers"]) -> Int[Tensor, " entries"]:
-    """The row of each entry of a compressed layout."""
+def row_of_entries(ptr: Int[Tensor, " pointers"], entries: int) -> Int[Tensor, " entries"]:
+    """The row of each entry of a compressed layout; their number need then not be read from a device."""
     rows = torch.arange(ptr.numel() - 1, device=ptr.device)
-    return torch.repeat_interleave(rows, ptr.diff())
+    return torch.repeat_interleave(rows, ptr.diff(), output_size=entries)
 
 
 def concatenated_ranges(
@@ -149,10 +149,10 @@ def concatenated_ranges(
 
 
 def segment_sum(
-    values: Float[Tensor, " entries"], row: Int[Tensor, " entries"], num_rows: int
-) -> Float[Tensor, " rows"]:
-    """The sum of the values of each row; 0 for an empty one."""
-    return values.new_zeros(num_rows).index_add(0, row, values)
+    values: Float[Tensor, "entries ..."], ptr: Int[Tensor, " pointers"]
+) -> Float[Tensor, "rows ..."]:
+    """The sum of the values of each row, in their order on every device; 0 for an empty one."""
+    return torch.segment_reduce(values, "sum", offsets=ptr, initial=0.0, unsafe=True)
 
 
 def segment_max(
@@ -164,16 +164,22 @@ def segment_max(
 
 
 def segment_softmax(
-    scores: Float[Tensor, " entries"], row: Int[Tensor, " entries"], num_rows: int
+    scores: Float[Tensor, " entries"], row: Int[Tensor, " entries"], ptr: Int[Tensor, " pointers"]
 ) -> Float[Tensor, " entries"]:
-    """The softmax of the scores within each row."""
-    weight = (scores - segment_max(scores.detach(), row, num_rows)[row]).exp()
-    return weight / segment_sum(weight, row, num_rows)[row]
+    """The softmax of the scores within each row.
+
+    Args:
+        scores: row after row.
+        row: of each entry.
+        ptr: where rows begin, and the number of entries.
+    """
+    weight = (scores - segment_max(scores.detach(), row, ptr.numel() - 1)[row]).exp()
+    return weight / segment_sum(weight, ptr)[row]
 
 
 def segment_rank(values: Float[Tensor, " entries"], ptr: Int[Tensor, " pointers"]) -> Int[Tensor, " entries"]:
     """The place of each entry in its row by decreasing value, from 0; ties by position."""
-    row = row_of_entries(ptr)
+    row = row_of_entries(ptr, values.numel())
     if values.dtype == torch.float32:
         # Row and value as one integer: rows ascend already, so that this sort is several times faster than two.
         order = torch.sort((row << 32) - _ordered_bits(values), stable=True).indices

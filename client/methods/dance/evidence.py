@@ -174,10 +174,20 @@ def _scored(
     budgets: tuple[int, ...],
     chunk_budget: int,
 ) -> tuple[Evidence, Float[Tensor, " candidates"]]:
-    """The evidence, and the entmax outputs of its candidates."""
+    """The evidence, and the entmax outputs of its candidates.
+
+    Raises:
+        DivergenceError: a score is not finite, so that nothing can be selected by them.
+    """
     own, stacked = g[rows], stack(*hops)
     num_rows = own.shape[0]
-    shares = entmax15_ragged(_neighbour_scores(model, own, texts, stacked, stacked.compact()), stacked)
+    scores = _neighbour_scores(model, own, texts, stacked, stacked.compact())
+    if not bool(scores.isfinite().all()):
+        raise DivergenceError(
+            "training diverged (the scores of neighbours are not finite): lower train.learning-rate or "
+            "train.weight-decay, or scale the features down"
+        )
+    shares = entmax15_ragged(scores, stacked)
     most = torch.tensor(budgets, device=own.device).repeat_interleave(num_rows)
     kept = top_budget(shares, stacked, most)
     # The same nodes with one row for all hops.
@@ -221,21 +231,11 @@ def _neighbour_scores(
     stacked: Ragged,
     compact: tuple[Int[Tensor, " distinct"], Ragged],
 ) -> Float[Tensor, " entries"]:
-    """The scores (Eq. 5) of the candidates of all hops, one hop's rows below the other's.
-
-    Raises:
-        DivergenceError: one is not finite, so that nothing can be selected by them.
-    """
+    """The scores (Eq. 5) of the candidates of all hops, one hop's rows below the other's."""
     nodes, positions = compact
     hops = stacked.num_rows // max(own.shape[0], 1)
     query = model.neighbour_queries(own).repeat(hops, 1)
-    scores = gather_scores(query, model.neighbour_key(texts.scaled[nodes]), positions)
-    if not bool(scores.isfinite().all()):
-        raise DivergenceError(
-            "training diverged (the scores of neighbours are not finite): lower train.learning-rate or "
-            "train.weight-decay, or scale the features down"
-        )
-    return scores
+    return gather_scores(query, model.neighbour_key(texts.scaled[nodes]), positions)
 
 
 def _split(values: Shaped[Tensor, " entries"], parts: Sequence[Ragged]) -> tuple[Shaped[Tensor, " _"], ...]:

@@ -56,7 +56,7 @@ def truncation(
     full = weighted_sum(p, values, candidates)
     length = values.norm(dim=1)[candidates.index]
     longest = length.new_zeros(rows).scatter_reduce(0, candidates.row, length, "amax")
-    dropped = segment_sum(torch.where(kept, 0.0, p), candidates.row, rows)
+    dropped = segment_sum(torch.where(kept, 0.0, p), candidates.ptr)
     rank = segment_rank(scores, candidates.ptr)
     last, following = (_at_rank(scores, candidates, rank, place) for place in (budget - 1, budget))
     open_margin = candidates.width > budget

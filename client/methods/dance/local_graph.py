@@ -54,7 +54,7 @@ class LocalGraph:
         """
         if self.summaries is None:
             return self.texts.chunks
-        owner = row_of_entries(self.texts.ptr)
+        owner = row_of_entries(self.texts.ptr, self.texts.chunks.shape[0])
         share = self.config.summary_share * self.summaries.any(1, keepdim=True).to(self.summaries.dtype)
         return torch.lerp(self.texts.chunks, self.summaries[owner], share[owner])
 

@@ -116,7 +116,7 @@ def _dense_weights(
     queries, keys = model.neighbour_queries(own), model.neighbour_keys(texts.pooled)
     mixture = hop_mixture(model.hop_logits, hops)
     shares = [
-        segment_softmax(gather_scores(queries, keys, hop), hop.row, hop.num_rows) * mixture[hop.row, number]
+        segment_softmax(gather_scores(queries, keys, hop), hop.row, hop.ptr) * mixture[hop.row, number]
         for number, hop in enumerate(hops)
     ]
     # Hops are disjoint within a row, so that sorting by (row, node) gives the order of the union.
@@ -124,7 +124,7 @@ def _dense_weights(
     order = torch.argsort(row * local.graph.num_nodes + node)
     share = torch.cat(shares)[order]
     scores = gather_scores(model.chunk_queries(own), texts.chunks, chunks)
-    within = segment_softmax(scores, chunks.row, chunks.num_rows)
+    within = segment_softmax(scores, chunks.row, chunks.ptr)
     return within * torch.repeat_interleave(share, texts.ptr.diff()[candidates.index])
 
 

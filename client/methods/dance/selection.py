@@ -76,7 +76,7 @@ def context(
     hops = hop_logits.numel()
     rows = stacked.num_rows // hops
     mixture = _mixture(hop_logits, stacked.width.view(hops, rows).T > 0)
-    share = mixture.T.flatten().index_select(0, stacked.row)
+    share = mixture.T.flatten()[stacked.row]
     return weighted_sum(weights * share, t, stacked).view(hops, rows, t.shape[1]).sum(dim=0)
 
 

@@ -26,7 +26,7 @@ SPEC = MethodSpec(
     source="DANCE, sections 4.1 to 4.5",
     interface=INTERFACE,
     settings=DanceConfig,
-    traits=Traits(texts="may", condensed="own", keeps_evidence=True),
+    traits=Traits(texts="may", condensed="own", keeps_evidence=True, ordered=True),
     defaults={"aggregation.average-decay": 0.95},
     records=averaged_records("the difference of backbone, selection and fusion weights after local training"),
     words=words,

@@ -18,6 +18,7 @@ GCN = BackboneSpec(
     source="Kipf and Welling, ICLR 2017",
     interface=INTERFACE,
     build="fedtag.common.models.backbones.gcn:build",
+    ordered=True,
 )
 SAGE = BackboneSpec(
     name="sage",
@@ -25,6 +26,7 @@ SAGE = BackboneSpec(
     source="Hamilton et al., NeurIPS 2017",
     interface=INTERFACE,
     build="fedtag.common.models.backbones.sage:build",
+    ordered=True,
     reads_weights=False,
 )
 GAT = BackboneSpec(
@@ -41,12 +43,14 @@ TAGCN = BackboneSpec(
     source="Du et al., 2017",
     interface=INTERFACE,
     build="fedtag.common.models.backbones.tagcn:build",
+    ordered=True,
 )
 MLP = BackboneSpec(
     name="mlp",
     title="Layers that ignore the graph",
     interface=INTERFACE,
     build="fedtag.common.models.backbones.mlp:build",
+    ordered=True,
     reads_neighbours=False,
     reads_weights=False,
 )
@@ -56,6 +60,7 @@ GIN = BackboneSpec(
     source="Xu et al., ICLR 2019, Equation 4.1",
     interface=INTERFACE,
     build="fedtag.common.models.backbones.gin:build",
+    ordered=True,
     reads_weights=False,
     sums=True,
 )
@@ -83,6 +88,7 @@ APPNP = BackboneSpec(
     interface=INTERFACE,
     settings=AppnpConfig,
     build="fedtag.common.models.backbones.appnp:build",
+    ordered=True,
     representation="last hidden state of the MLP, propagated once",
 )
 GPR = BackboneSpec(
@@ -92,6 +98,7 @@ GPR = BackboneSpec(
     interface=INTERFACE,
     settings=GprConfig,
     build="fedtag.common.models.backbones.gpr:build",
+    ordered=True,
     representation="last hidden state of the MLP, propagated once",
 )
 CHEB = BackboneSpec(
@@ -101,6 +108,7 @@ CHEB = BackboneSpec(
     interface=INTERFACE,
     settings=ChebConfig,
     build="fedtag.common.models.backbones.cheb:build",
+    ordered=True,
 )
 SGC = BackboneSpec(
     name="sgc",
@@ -109,5 +117,6 @@ SGC = BackboneSpec(
     interface=INTERFACE,
     settings=SgcConfig,
     build="fedtag.common.models.backbones.sgc:build",
+    ordered=True,
     representation="propagated features, as wide as the features",
 )

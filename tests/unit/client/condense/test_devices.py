@@ -64,7 +64,7 @@ def test_evidence_and_topology() -> None:
     selected = merge(*(hop.filter(m) for hop, m in zip(hops, supports, strict=True)))
     sizes = (random(51) * 4).long() + 1
     chunks = chunk_candidates(selected, sizes.cumsum(0) - sizes[0])
-    softmax = segment_softmax(chunks.index.float(), chunks.row, chunks.num_rows)
+    softmax = segment_softmax(chunks.index.float(), chunks.row, chunks.ptr)
     vectors = random(int(sizes.sum()), 4)
     x = weighted_sum(softmax, vectors, chunks)
     for beta in (0.1, 90.0):
