@@ -42,8 +42,8 @@ class Adjacency:
     def loops(self) -> Float[Tensor, " nodes"]:
         """The entry of each node with itself, 1 / its degree with the self-loop, also in a part of a graph."""
         source, target = self.edge_index
-        own = source == target
-        return self.weight.new_zeros(self.num_nodes).index_put((target[own],), self.weight[own])
+        own = self.weight.where(source == target, 0.0)
+        return self.weight.new_zeros(self.num_nodes).index_add(0, target, own)
 
     @cached_property
     def _powers(self) -> WeakTensorKeyDictionary:

@@ -87,11 +87,16 @@ def scheduled_rate(rate: float, schedule: str, final: float, round_number: int, 
 
 
 def optimiser(
-    parameters: Iterable[nn.Parameter], kind: str, rate: float, momentum: float, weight_decay: float
+    parameters: Iterable[Tensor],
+    kind: str,
+    rate: float | Tensor,
+    momentum: float,
+    weight_decay: float,
+    capturable: bool = False,
 ) -> torch.optim.Optimizer:
-    """A fresh optimiser: `adam` or `sgd`."""
+    """A fresh optimiser: `adam` or `sgd`; `capturable` is one whose steps may become part of a CUDA graph."""
     if kind == "adam":
-        return Adam(parameters, lr=rate, weight_decay=weight_decay, fused=True)
+        return Adam(parameters, lr=rate, weight_decay=weight_decay, fused=True, capturable=capturable)
     return SGD(parameters, lr=rate, momentum=momentum, weight_decay=weight_decay, fused=True)
 
 
@@ -146,12 +151,17 @@ def optimise(
         limit_gradient(model)
         stepper.step()
         rates.append(stepper.param_groups[0]["lr"])
-    return Training(float(value.detach()), len(rates), _normaliser(stepper, rates, prox_mu))
+    momentum = stepper.param_groups[0]["momentum"] if isinstance(stepper, SGD) else None
+    return Training(float(value.detach()), len(rates), normaliser(rates, momentum, prox_mu))
 
 
-def _normaliser(stepper: torch.optim.Optimizer, rates: list[float], prox_mu: float) -> float:
-    if not isinstance(stepper, SGD):
+def normaliser(rates: Sequence[float], momentum: float | None, prox_mu: float) -> float:
+    """a_i of steps of these sizes: `effective_steps` of SGD, their number where there is no momentum, as with Adam.
+
+    0 where that describes no walk.
+    """
+    if momentum is None:
         return float(len(rates))
-    steps = effective_steps(rates, stepper.param_groups[0]["momentum"], prox_mu)
+    steps = effective_steps(rates, momentum, prox_mu)
     # Where the proximal term overshoots, no number of steps describes the walk, and the client is left out.
     return steps if 0 < steps <= LARGEST_NORMALISER else 0.0

@@ -50,6 +50,8 @@ class Traits:
         backbone: it trains the run's backbone, and not only models of its own.
         keeps_evidence: clients write evidence for the released model, so that it goes to them at the end.
         paces: the server says which clients train longer.
+        together: its clients train the run's backbone on examples that stay as they are, by the base's own training,
+            so that all can be trained at once (`ClientMethod.train_together`).
         releases: what a finished run leaves: `nothing`, a `model`, a `model per client`, or a `graph` and a model.
     """
 
@@ -60,6 +62,7 @@ class Traits:
     backbone: bool = True
     keeps_evidence: bool = False
     paces: bool = False
+    together: bool = False
     releases: Literal["nothing", "model", "model per client", "graph"] = "model"
 
 

@@ -16,6 +16,11 @@ class Traffic:
     down: int = 0
 
 
+def scores_due(number: int, every: int) -> bool:
+    """Whether clients score the model of the round before in a round, as in every so many."""
+    return number > 1 and (number - 1) % every == 0
+
+
 @dataclass
 class Exchanged:
     """What came of one exchange: replies, the releases behind them and reasons of failure by node, bytes on the wire,
