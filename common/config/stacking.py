@@ -17,36 +17,24 @@ def stacked_combinations(settings: RunSettings) -> list[str]:
     method = METHODS.get(settings.method)
     if not method.traits.together:
         others = ", ".join(name for name, spec in METHODS.usable().items() if spec.traits.together)
-        return [
-            f"engine = stacked: clients of method {settings.method} do more than train a backbone on examples that stay "
-            f"as they are: {REMEDY}, or choose one of {others}"
-        ]
-    reasons = {
+        sentence = (
+            f"engine = stacked: clients of method {settings.method} do more than train a backbone on examples that "
+            f"stay as they are: {REMEDY}, or choose one of {others}"
+        )
+        return [sentence]
+    train, aggregation, privacy = settings.train, settings.aggregation, settings.privacy
+    alike, single = "all clients take as many steps", "nobody looks at single updates"
+    weighed = aggregation.weights if aggregation.weights == "distribution-aware" else ""
+    reasons: dict[str, tuple[object, object, str]] = {
         "parts": (settings.parts, "", "parts stand around each client's own training"),
-        "train.batch-size": (settings.train.batch_size, 0, "all whole graphs are computed at once"),
-        "train.accuracy-threshold": (
-            settings.train.accuracy_threshold,
-            0.0,
-            "all clients take as many steps",
-        ),
-        "aggregation.weights": (
-            settings.aggregation.weights == "distribution-aware" and settings.aggregation.weights,
-            False,
-            "the mean is taken before anybody looks at statistics",
-        ),
-        "aggregation.rule": (settings.aggregation.rule, "mean", "nobody looks at single updates"),
-        "aggregation.normalise": (settings.aggregation.normalise, "none", "all clients take as many steps"),
-        "aggregation.max-update-norm": (
-            settings.aggregation.max_update_norm,
-            0.0,
-            "nobody looks at single updates",
-        ),
-        "privacy.secure-aggregation": (
-            settings.privacy.secure_aggregation,
-            False,
-            "no message crosses that masks could hide",
-        ),
-        "privacy.dp.mode": (settings.privacy.dp.mode, "off", "noise is drawn where updates are sent"),
+        "train.batch-size": (train.batch_size, 0, "all whole graphs are computed at once"),
+        "train.accuracy-threshold": (train.accuracy_threshold, 0, alike),
+        "aggregation.weights": (weighed, "", "nobody looks at statistics before the mean is taken"),
+        "aggregation.rule": (aggregation.rule, "mean", single),
+        "aggregation.normalise": (aggregation.normalise, "none", alike),
+        "aggregation.max-update-norm": (aggregation.max_update_norm, 0, single),
+        "privacy.secure-aggregation": (privacy.secure_aggregation, False, "there are no messages to mask"),
+        "privacy.dp.mode": (privacy.dp.mode, "off", "there are no messages to add noise to"),
     }
     wrong = [
         f"engine = stacked does not go with {key} = {str(value).lower()}, since {why}: {REMEDY}, or leave {key} out"
@@ -57,8 +45,8 @@ def stacked_combinations(settings: RunSettings) -> list[str]:
     if not BACKBONES.get(backbone).stacks:
         others = ", ".join(name for name, spec in BACKBONES.usable().items() if spec.stacks)
         wrong.append(
-            f"engine = stacked: backbone {backbone} uses parameters with more than rows of nodes: {REMEDY}, or choose one "
-            f"of {others}"
+            f"engine = stacked: backbone {backbone} uses parameters with more than rows of nodes: {REMEDY}, or choose "
+            f"one of {others}"
         )
     condenser = settings.condenser.name
     if condenser != NONE and CONDENSERS.get(condenser).every_round:

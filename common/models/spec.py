@@ -20,8 +20,7 @@ class BackboneSpec(Spec):
         sampled: whether it can be computed on sampled neighbourhoods.
         sums: whether it adds up what neighbours say. Its gradients are cut, and it needs all neighbours: of a sample it
             learns other sums than it is used with.
-        stacks: whether it uses its parameters with rows of nodes alone, so that those of many clients can be computed at
-            once.
+        stacks: whether it uses its parameters with rows of nodes alone, so that many clients can be computed at once.
         representation: what `hidden_and_logits` gives as the representation of a node.
     """
 

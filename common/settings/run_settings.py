@@ -50,8 +50,8 @@ class RunSettings(Section):
     device: str = Field("auto", description="auto, cpu, cuda, cuda:0, ...; a site's own setting wins")
     engine: Literal["separate", "stacked"] = Field(
         "separate",
-        description="how a simulation trains its clients; separate: each by itself, as institutions do; stacked: all at "
-        "once, for sweeps over methods and settings that can",
+        description="how a simulation trains its clients; separate: each by itself, as institutions do; stacked: all "
+        "at once, for sweeps over methods and settings that can",
     )
     parent: ParentConfig = ParentConfig()
     data: DataConfig = DataConfig()

@@ -27,7 +27,7 @@ from fedtag.common.settings.lists import listed
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.own_code import check_own_code, keep_own_code
 from fedtag.runs.progress import Progress
-from fedtag.runs.stacked import stacked
+from fedtag.runs.stacked.sums import stacked
 from fedtag.server.methods.assembly import method_of
 from fedtag.server.methods.warm_start import begun
 from fedtag.server.protocol.context import ServerContext

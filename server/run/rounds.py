@@ -147,8 +147,8 @@ class Rounds:
             or (self.config.parent.model and self.run_state.state is None and not steps)
         ):
             # Sampling goes by names, and Flower's node numbers may be others than before; and a released model must be
-            # known to fit what clients have before they get it, which steps before round 1 tell as well. Who trains them
-            # at once has no other exchange with them.
+            # known to fit what clients have before they get it, which steps before round 1 tell as well. Clients that
+            # are trained at once have no other exchange.
             recall = Round(self.run_state.round + 1)
             recall.traffic = self.closing.traffic
             self.phases.run(recall, SCORE)

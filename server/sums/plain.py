@@ -109,7 +109,7 @@ def note_cut(progress: Progress, number: int, cut: Mapping[str, float]) -> None:
     """Say whose updates were cut in a round; `cut` is how many times as long as the median one each was."""
     for client, times in sorted(cut.items()):
         progress.note(
-            f"round {number}: the update of {client} is {times:.3g} times as long as the median one, and is cut to that "
-            "length (aggregation.norm-factor)",
+            f"round {number}: the update of {client} is {times:.3g} times as long as the median one, and is cut to "
+            "that length (aggregation.norm-factor)",
             fields(Event.UPDATE_CUT, round=number, client=client),
         )

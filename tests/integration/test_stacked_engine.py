@@ -11,15 +11,10 @@ import torch
 
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.common.config import RunConfig
-from fedtag.common.errors import ConfigError, DivergenceError
 from fedtag.common.models.spec import BACKBONES
-from fedtag.common.parts.spec import PARTS
-from fedtag.runs.course import resume
-from fedtag.runs.run import Run
 from fedtag.runs.simulation import prepare, run_in_process
-from fedtag.server.state.progress import SilentProgress
 from fedtag.server.tracking.run_directory import RunDirectory
-from fedtag.testing.graphs import federation, odd_federation
+from fedtag.testing.graphs import odd_federation
 from fedtag.testing.trial import silent
 
 BACKBONES_THAT_STACK = [name for name, spec in BACKBONES.usable().items() if spec.stacks]
@@ -32,7 +27,15 @@ SETTINGS: dict[str, Any] = {
     "tracking.trackers": "",
 }
 SAME_TO = 1e-4
-FIGURES = ("train_loss", "val_accuracy", "test_accuracy", "test_ece", "test_auroc", "test_auprc", "test_macro_f1")
+FIGURES = (
+    "train_loss",
+    "val_accuracy",
+    "test_accuracy",
+    "test_ece",
+    "test_auroc",
+    "test_auprc",
+    "test_macro_f1",
+)
 
 Simulated = Callable[..., RunDirectory]
 
@@ -41,7 +44,9 @@ Simulated = Callable[..., RunDirectory]
 def simulated(tmp_path: Path, one_thread: None) -> Simulated:
     """Runs a federation by an engine; further settings with underscores in place of dots and dashes are not taken."""
 
-    def run(engine: str, settings: Mapping[str, Any] | None = None, graphs: Sequence[TextGraph] = ()) -> RunDirectory:
+    def run(
+        engine: str, settings: Mapping[str, Any] | None = None, graphs: Sequence[TextGraph] = ()
+    ) -> RunDirectory:
         graphs = graphs or odd_federation()
         number = len(list(tmp_path.iterdir()))
         flat = {**SETTINGS, "clients": len(graphs), "engine": engine, **(settings or {})}
@@ -74,7 +79,14 @@ def check_alike(stacked: RunDirectory, separate: RunDirectory) -> None:
             its.val_nodes,
             its.test_nodes,
         )
-        for name in ("val_accuracy", "test_accuracy", "test_auroc", "local_test_accuracy", "weight", "normaliser"):
+        for name in (
+            "val_accuracy",
+            "test_accuracy",
+            "test_auroc",
+            "local_test_accuracy",
+            "weight",
+            "normaliser",
+        ):
             assert getattr(mine, name) == pytest.approx(getattr(its, name), abs=SAME_TO), (mine.client, name)
         assert (mine.steps, mine.failed, mine.condensation) == (its.steps, its.failed, its.condensation)
     if (separate.path / "model.safetensors").exists():

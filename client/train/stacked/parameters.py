@@ -91,23 +91,14 @@ def _not_of_nodes(name: str) -> ConfigError:
     )
 
 
-def trained_parameters(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters of a model that training moves, which must be all of its state.
-
-    Raises:
-        ConfigError: they are not.
-    """
-    found = dict(model.named_parameters())
-    if odd := sorted(
-        name
-        for name in model.state_dict()
-        if name not in found or not (found[name].requires_grad and found[name].is_floating_point())
-    ):
+def check_stacks(model: nn.Module) -> None:
+    """Raise ConfigError where training does not move all of a model's state, or all of that is no parameter."""
+    moved = {name for name, value in model.named_parameters() if value.requires_grad}
+    if odd := sorted(model.state_dict().keys() - moved):
         raise ConfigError(
-            f"the model has a state beside its parameters ({odd[0]}), so that clients cannot be stacked: set engine = "
-            "separate"
+            f"the model has a state beside what training moves ({odd[0]}), so that clients cannot be stacked: set "
+            "engine = separate"
         )
-    return {name: value.detach() for name, value in found.items()}
 
 
 def logits_of_all(
