@@ -45,16 +45,22 @@ def last_part(value: str) -> str:
 
 
 def check_travels(flat: Mapping[str, Any]) -> None:
-    """Raise ConfigError where settings that go to all institutions are about this machine."""
+    """Raise ConfigError where settings that go to all institutions name places of this machine, or need it."""
     problems = [
         f"{key} = {value} is a place on this machine, and settings go to every institution: "
         f"{REMEDIES.get(key, 'leave it out')}"
         for key, value in sorted(absolute_places(flat).items())
     ]
-    if flat.get("engine", "separate") != "separate":
-        problems.append(
-            f"engine = {flat['engine']} trains all clients in one process, and here each has its own: leave it out; "
-            "`fedtag simulate` and `fedtag compare` have it"
-        )
     if problems:
         raise ConfigError("\n".join(problems))
+    check_apart(flat)
+
+
+def check_apart(flat: Mapping[str, Any]) -> None:
+    """Raise ConfigError where settings need all clients in one process, and these are to have their own."""
+    engine = flat.get("engine", "separate")
+    if engine != "separate":
+        raise ConfigError(
+            f"engine = {engine} trains all clients in one process, and here each has its own: leave it out; `fedtag "
+            "simulate` and `fedtag compare` have it"
+        )

@@ -115,6 +115,7 @@ SUMMARY_KEYS = [
     "run",
     "flower_run",
     "link_candidates",
+    "engine",
 ]
 
 
