@@ -27,6 +27,13 @@ class Adjacency:
     def to(self, device: torch.device | str) -> Adjacency:
         return Adjacency(self.edge_index.to(device), self.weight.to(device), self.num_nodes)
 
+    def reweighted(self, weight: Float[Tensor, " entries"]) -> Adjacency:
+        """The same entries with other weights."""
+        other = Adjacency(self.edge_index, weight, self.num_nodes)
+        # Where entries begin is the same, and to count them anew would wait for a device.
+        vars(other).update(first_entries=self.first_entries)
+        return other
+
     @cached_property
     def edge_index_without_loops(self) -> Int[Tensor, "2 edges"]:
         """The entries between different nodes."""

@@ -89,7 +89,7 @@ def scheduled_rate(rate: float, schedule: str, final: float, round_number: int, 
 def optimiser(
     parameters: Iterable[Tensor],
     kind: str,
-    rate: float | Tensor,
+    rate: float,
     momentum: float,
     weight_decay: float,
     capturable: bool = False,

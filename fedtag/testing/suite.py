@@ -16,7 +16,18 @@ from fedtag.common.models.spec import BACKBONES, BackboneSpec
 from fedtag.common.parts.spec import PARTS, PartSpec
 from fedtag.common.settings.registry import Registry, Spec
 from fedtag.runs.listing import register
-from fedtag.testing.checks import labels, lacking, masks, prediction, repetition, rows, saying, shapes, stacking, wire
+from fedtag.testing.checks import (
+    labels,
+    lacking,
+    masks,
+    prediction,
+    repetition,
+    rows,
+    saying,
+    shapes,
+    stacking,
+    wire,
+)
 from fedtag.testing.subject import Subject
 
 Settings = Mapping[str, Any]

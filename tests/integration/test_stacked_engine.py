@@ -11,10 +11,12 @@ import torch
 
 from fedtag.client.data.text_graph import TextGraph
 from fedtag.common.config import RunConfig
+from fedtag.common.errors import ConfigError, DivergenceError
 from fedtag.common.models.spec import BACKBONES
-from fedtag.runs.simulation import prepare, run_in_process
+from fedtag.deploy.federation.bundle import write_app
+from fedtag.runs.simulation import PreparedRun, prepare, reopen, run_in_process
 from fedtag.server.tracking.run_directory import RunDirectory
-from fedtag.testing.graphs import odd_federation
+from fedtag.testing.graphs import federation, odd_federation
 from fedtag.testing.trial import silent
 
 BACKBONES_THAT_STACK = [name for name, spec in BACKBONES.usable().items() if spec.stacks]
@@ -41,20 +43,29 @@ Simulated = Callable[..., RunDirectory]
 
 
 @pytest.fixture
-def simulated(tmp_path: Path, one_thread: None) -> Simulated:
-    """Runs a federation by an engine; further settings with underscores in place of dots and dashes are not taken."""
+def prepared(tmp_path: Path, one_thread: None) -> Callable[..., PreparedRun]:
+    """Prepares a run over institutions of which most lack something, or over others."""
 
-    def run(
-        engine: str, settings: Mapping[str, Any] | None = None, graphs: Sequence[TextGraph] = ()
-    ) -> RunDirectory:
+    def prepare_(
+        engine: str, own: Mapping[str, Any] | None = None, graphs: Sequence[TextGraph] = ()
+    ) -> PreparedRun:
         graphs = graphs or odd_federation()
-        number = len(list(tmp_path.iterdir()))
-        flat = {**SETTINGS, "clients": len(graphs), "engine": engine, **(settings or {})}
+        out = tmp_path / f"run-{len(list(tmp_path.iterdir()))}"
         source = ";".join(graph.name for graph in graphs)
-        config = RunConfig.from_flat({**flat, "data.source": source, "out": str(tmp_path / f"run-{number}")})
-        prepared = prepare(config, graphs)
-        run_in_process(prepared, silent())
-        return prepared.directory
+        flat = {**SETTINGS, "clients": len(graphs), "engine": engine, **(own or {})}
+        return prepare(RunConfig.from_flat({**flat, "data.source": source, "out": str(out)}), graphs)
+
+    return prepare_
+
+
+@pytest.fixture
+def simulated(prepared: Callable[..., PreparedRun]) -> Simulated:
+    """The same, carried out."""
+
+    def run(*arguments: Any) -> RunDirectory:
+        made = prepared(*arguments)
+        run_in_process(made, silent())
+        return made.directory
 
     return run
 
@@ -127,3 +138,103 @@ def test_every_backbone_comes_to_the_same(simulated: Simulated, backbone: str) -
 )
 def test_all_settings_that_go_with_it_come_to_the_same(simulated: Simulated, own: Mapping[str, Any]) -> None:
     check_alike(simulated("stacked", own), simulated("separate", own))
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"model.dropout": 0.5},
+        {"method": "isolated", "model.dropout": 0.5, "train.client-fraction": 0.5},
+        {"aggregation.server-optimiser": "adam", "aggregation.average-decay": 0.5},
+    ],
+    ids=str,
+)
+def test_a_stopped_run_goes_on_to_the_same_bits(
+    simulated: Simulated, prepared: Callable[..., PreparedRun], own: Mapping[str, Any]
+) -> None:
+    whole, made = simulated("stacked", {**own, "rounds": 13}), prepared("stacked", {**own, "rounds": 13})
+    with pytest.raises(KeyboardInterrupt):
+        run_in_process(made, silent(stopping=True))
+    assert len(made.directory.read_rounds()) < 13
+    run_in_process(reopen(made.directory.path), silent())
+    again = RunDirectory.open(made.directory.path)
+    for one, other in zip(whole.read_rounds(), again.read_rounds(), strict=True):
+        assert [getattr(one, name) for name in FIGURES] == [getattr(other, name) for name in FIGURES]
+    mine, its = whole.read_clients(), again.read_clients()
+    assert [(row.client, row.test_accuracy, row.steps) for row in mine] == [
+        (row.client, row.test_accuracy, row.steps) for row in its
+    ]
+    if (whole.path / "model.safetensors").exists():
+        assert (whole.path / "model.safetensors").read_bytes() == (
+            again.path / "model.safetensors"
+        ).read_bytes()
+
+
+def test_it_is_named_and_tells_what_would_have_crossed(simulated: Simulated) -> None:
+    own = {"train.client-fraction": 0.5}
+    stacked, separate = (simulated(engine, own, federation()) for engine in ("stacked", "separate"))
+    summary = stacked.read_summary()
+    assert summary is not None
+    assert summary.engine == "stacked"
+    assert "no message crossed" in (stacked.path / "README.md").read_text(encoding="utf-8")
+    assert "no message crossed" in (stacked.path / "report.html").read_text(encoding="utf-8")
+    assert "no message crossed" not in (separate.path / "report.html").read_text(encoding="utf-8")
+
+    def told(run: RunDirectory) -> set[tuple[Any, ...]]:
+        # Of what says durations the digits count, and introductions come in an exchange of their own.
+        rows = [row for row in run.read_disclosures() if row.phase != "score"]
+        kinds = {"model", "update", "scores", "sizes"}
+        return {
+            (row.round, row.phase, row.kind, row.senders, row.receivers, row.bytes)
+            for row in rows
+            if row.kind in kinds and row.round > 1
+        }
+
+    assert told(stacked) == told(separate)
+    for one, other in zip(stacked.read_rounds()[1:], separate.read_rounds()[1:], strict=True):
+        assert 0 < one.bytes_up < other.bytes_up
+        assert 0 < one.bytes_down < other.bytes_down
+
+
+def test_a_client_that_diverges_is_named(simulated: Simulated) -> None:
+    own = {"train.learning-rate": 1e30, "train.optimizer": "sgd"}
+    with pytest.raises(DivergenceError, match=r"diverged at site-0 in round 1 .* lower train.learning-rate"):
+        simulated("stacked", own, federation())
+
+
+@pytest.mark.parametrize(
+    ("own", "sentence"),
+    [
+        ({"method": "dance"}, "clients of method dance do more .* choose one of .*fedavg"),
+        ({"method": "fedgc"}, "clients of method fedgc do more"),
+        ({"parts": "neighbour-generator"}, "does not go with parts = neighbour-generator"),
+        ({"train.batch-size": 64}, "does not go with train.batch-size = 64, since all whole graphs"),
+        ({"train.batch-size": "auto"}, "does not go with train.batch-size = auto"),
+        ({"train.accuracy-threshold": 0.5}, "does not go with train.accuracy-threshold = 0.5"),
+        ({"aggregation.weights": "distribution-aware"}, "aggregation.weights = distribution-aware"),
+        ({"aggregation.rule": "median"}, "aggregation.rule = median, since nobody looks at single updates"),
+        ({"aggregation.normalise": "fednova"}, "aggregation.normalise = fednova"),
+        ({"aggregation.max-update-norm": 3.0}, "aggregation.max-update-norm = 3.0"),
+        (
+            {"privacy.secure-aggregation": True},
+            "privacy.secure-aggregation = true, since there are no messages",
+        ),
+        ({"privacy.dp.mode": "central", "aggregation.weights": "uniform"}, "privacy.dp.mode = central"),
+        ({"model.backbone": "monet"}, "backbone monet uses parameters with more than rows of nodes"),
+        ({"condenser.name": "dance-core"}, "condenser dance-core makes other examples in every round"),
+    ],
+    ids=str,
+)
+def test_all_else_is_refused_with_the_remedy(own: Mapping[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=f"engine = stacked.*{sentence}") as refused:
+        RunConfig.from_flat({"method": "fedavg", "engine": "stacked", **own})
+    assert "set engine = separate" in str(refused.value)
+    RunConfig.from_flat({"method": "fedavg", **own})
+
+
+def test_clients_with_processes_of_their_own_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match="engine = stacked trains all clients in one process, and here each has"
+    ):
+        write_app(tmp_path / "app", {"method": "fedavg", "engine": "stacked"})
+    assert not (tmp_path / "app").exists()

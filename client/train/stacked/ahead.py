@@ -77,16 +77,14 @@ class Ahead:
         self.slot.zero_()
         for plan in plans:
             self._launch(plan.due)
-        read = {
-            due: {name: value.cpu() for name, value in found.items()} for due, found in self._found.items()
-        }
+        read = {due: _on_host(self._found[due]) for due in {plan.due for plan in plans}}
         return [
             {name: value[place] for name, value in read[plan.due].items()} for place, plan in enumerate(plans)
         ]
 
     def score(self) -> Tensors:
         """The scores of the model as it stands, on the host."""
-        return {name: value.cpu() for name, value in self.rounds.score(self.scored).items()}
+        return _on_host(self.rounds.score(self.scored))
 
     def _fill(self, plans: Sequence[Planned]) -> None:
         """Write what is decided where the rounds read it."""
@@ -141,3 +139,8 @@ class Ahead:
 def _copy(values: Mapping[str, Tensor], into: Tensors) -> None:
     for name, value in into.items():
         value.copy_(values[name])
+
+
+def _on_host(values: Mapping[str, Tensor]) -> Tensors:
+    # Copies also where that is the device, since the next rounds write into the same tables.
+    return {name: value.to("cpu", copy=True) for name, value in values.items()}

@@ -49,9 +49,9 @@ def _for_each_client(func: Any, args: Any, kwargs: Any) -> Any:
     assert not others, "parameters of two federations meet"
     name = getattr(func, "__name__", str(func))
     if name == "__get__" or func in OF_ONE:
-        (one,) = (value.as_subclass(Tensor)[0] for value in flat if isinstance(value, Stacked))
-        found = func(one)
-        if not isinstance(found, Tensor):
+        first = [value.as_subclass(Tensor)[0] if isinstance(value, Stacked) else value for value in flat]
+        inner, named = tree_unflatten(first, form)
+        if not isinstance(found := func(*inner, **named), Tensor):
             return found
     if func is Tensor.__iter__:
         return iter(_for_each_client(torch.unbind, args, kwargs))

@@ -115,10 +115,10 @@ class StackedRounds:
         train, together, table = self.train, self.together, self.together.trained
         values = {name: value.clone().requires_grad_() for name, value in start.items()}
         moved = list(values.values())
-        on_device = self.device.type == "cuda"
-        stepper = optimiser(
-            moved, train.optimizer, plan.rate, train.momentum, train.weight_decay, capturable=on_device
-        )
+        decay, on_device = train.weight_decay, self.device.type == "cuda"
+        stepper = optimiser(moved, train.optimizer, train.learning_rate, train.momentum, decay, on_device)
+        # Of the round, and told on the device, where the optimiser is made without a look at it.
+        stepper.param_groups[0]["lr"] = plan.rate
         losses = torch.zeros(self.clients, device=self.device)
         self.masks.number = plan.number
         for epoch in range(train.epochs):
