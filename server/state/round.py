@@ -37,14 +37,18 @@ class Exchanged:
 
 
 class Round:
-    """What belongs to one round while it goes on: its number, whether scores are due, durations, bytes."""
+    """What belongs to one round while it goes on: its number, whether scores are due, durations, bytes.
+
+    `ahead` are seconds that it spends on later rounds, below 0 those that earlier ones have spent on it.
+    """
 
     def __init__(self, number: int, due: bool = False) -> None:
         self.number = number
         self.due = due
         self.seconds: dict[str, float] = {}
+        self.ahead = 0.0
         self.traffic = Traffic()
 
     def left(self, start: float) -> float:
         """Seconds since a reading of the clock that no phase accounts for."""
-        return max(0.0, time.monotonic() - start - sum(self.seconds.values()))
+        return max(0.0, time.monotonic() - start - sum(self.seconds.values()) - self.ahead)

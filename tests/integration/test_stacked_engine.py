@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -238,3 +239,12 @@ def test_clients_with_processes_of_their_own_are_refused(tmp_path: Path) -> None
     ):
         write_app(tmp_path / "app", {"method": "fedavg", "engine": "stacked"})
     assert not (tmp_path / "app").exists()
+
+
+def test_seconds_are_counted_once(simulated: Simulated) -> None:
+    began = time.monotonic()
+    rows = simulated("stacked", {"rounds": 25}, federation()).read_rounds()
+    assert sum(row.seconds for row in rows) <= time.monotonic() - began
+    assert all(row.seconds_by_phase["train"] > 0 for row in rows)
+    shares = [row.seconds_by_phase["train"] for row in rows[:10]]
+    assert max(shares) == min(shares)

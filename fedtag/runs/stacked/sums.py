@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -54,8 +55,10 @@ class StackedSums:
         if phase.name == CLOSE.name:
             found = self.foresight.scores(current.number, phase)
             return self._told(current, phase, dict.fromkeys(self.clients, phase), found, {})
+        began = time.monotonic()
         round_ = self.foresight.round(current.number, phase)
         current.seconds["train"] = current.seconds.get("train", 0.0) + round_.seconds
+        current.ahead += time.monotonic() - began - round_.seconds
         asked = self.foresight.asked(current.number, phase, current.due)
         return self._told(current, phase, asked, round_.found, self._trained(current.number, round_))
 
