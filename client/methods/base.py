@@ -173,7 +173,8 @@ class ClientMethod(ModelAlone, Generic[S]):
     def train_together(self, data: SiteData, context: RunContext[S]) -> Share:
         """What the site brings where all are trained at once, by methods whose `together` says that they do as here."""
         data = self.placed(data, context)
-        model, start = self.model(data, context).to(data.device), self.start(data, context)
+        model: Any = self.model(data, context).to(data.device)
+        start = self.start(data, context)
         examples, reported = self.learned(model, data, context)
         return Share(model, start, examples, data.graph, data.adjacency, self.judges(data, context), reported)
 

@@ -189,7 +189,7 @@ def _engine(name: EngineName, plain: bool = False) -> "course.Engine":
             return f"nothing of the run is done: {again}; or delete {path}, and start it anew with other settings"
 
         with resumable(advice):
-            if name in ("inprocess", "stacked"):
+            if name == "inprocess" or name == "stacked":
                 run_in_process(prepared, progress)
                 return
             from fedtag.deploy.federation.flower_run import run_on_flower

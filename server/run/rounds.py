@@ -141,11 +141,8 @@ class Rounds:
         self.monitor.begin(self.run_state.run, [*self.directory.read_rounds(), *pending])
         steps = self.method.preparation(self.context)
         nameless = restored is not None and self.config.train.client_fraction < 1
-        if (
-            self.engine
-            or nameless
-            or (self.config.parent.model and self.run_state.state is None and not steps)
-        ):
+        unfit = self.config.parent.model and self.run_state.state is None and not steps
+        if self.engine or nameless or unfit:
             # Sampling goes by names, and Flower's node numbers may be others than before; and a released model must be
             # known to fit what clients have before they get it, which steps before round 1 tell as well. Clients that
             # are trained at once have no other exchange.

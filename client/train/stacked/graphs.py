@@ -128,7 +128,7 @@ class OrderedSums(TorchFunctionMode):
     def __init__(self, graphs: Iterable[Adjacency]) -> None:
         super().__init__()
         self._ends: dict[tuple[int, int], tuple[Ends, Ends]] = {}
-        self._kept = []
+        self._kept: list[Tensor] = []
         for graph in graphs:
             for links in (graph.edge_index, graph.edge_index_without_loops):
                 if links.shape[1]:
@@ -142,7 +142,7 @@ class OrderedSums(TorchFunctionMode):
     def _know(self, links: Int[Tensor, "2 links"], nodes: int) -> None:
         # As long as the table is kept, nothing else can lie at its address.
         self._kept.append(links)
-        sources, targets = Ends.of(*links, nodes), Ends.of(*links.flip(0), nodes)
+        sources, targets = Ends.of(links[0], links[1], nodes), Ends.of(links[1], links[0], nodes)
         self._ends[_place(links[0])] = sources, targets
         self._ends[_place(links[1])] = targets, sources
 

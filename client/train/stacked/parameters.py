@@ -118,7 +118,7 @@ def logits_of_all(
         rows: of each client.
         masks: of dropout.
     """
-    stacked = {name: Stacked.of(value, rows) for name, value in parameters.items()}
+    stacked: dict[str, Tensor] = {name: Stacked.of(value, rows) for name, value in parameters.items()}
     found: Tensor = functional_call(model, stacked, (x, adjacency, masks))
     return found
 

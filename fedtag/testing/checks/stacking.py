@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fedtag.common.errors import ConfigError
 from fedtag.testing.subject import Subject, require
 from fedtag.testing.trial import Trial
@@ -13,7 +15,7 @@ FIGURES = ("train_loss", "val_accuracy", "test_accuracy")
 
 def clients_trained_at_once_come_to_the_same(subject: Subject) -> None:
     """Where its specifications say that they can be; without dropout, whose draws are others there."""
-    settings = {"model__dropout": 0.0, "rounds": subject.fewer}
+    settings: dict[str, Any] = {"model__dropout": 0.0, "rounds": subject.fewer}
     try:
         subject.configured(len(subject.graphs), engine="stacked", **settings)
     except ConfigError as error:
