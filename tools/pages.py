@@ -48,8 +48,9 @@ def at_once() -> str:
     backbones = [name for name, spec in BACKBONES.usable().items() if spec.stacks]
     rows = {"methods": methods, "presets": presets, "backbones": backbones}
     lines = [f"| {what} | {', '.join(f'`{name}`' for name in names)} |" for what, names in rows.items()]
-    title = "## What `engine = stacked` goes with"
-    return "\n".join([title, "", "| | |", "| --- | --- |", *lines, ""])
+    title = "## Trained at once"
+    about = "What says that it goes with `engine = stacked` ([what that is](comparing.md#all-clients-at-once)):"
+    return "\n".join([title, "", about, "", "| | |", "| --- | --- |", *lines, ""])
 
 
 def main(arguments: list[str]) -> int:
