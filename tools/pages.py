@@ -49,7 +49,9 @@ def at_once() -> str:
     rows = {"methods": methods, "presets": presets, "backbones": backbones}
     lines = [f"| {what} | {', '.join(f'`{name}`' for name in names)} |" for what, names in rows.items()]
     title = "## Trained at once"
-    about = "What says that it goes with `engine = stacked` ([what that is](comparing.md#all-clients-at-once)):"
+    about = (
+        "What says that it goes with `engine = stacked` ([what that is](comparing.md#all-clients-at-once)):"
+    )
     return "\n".join([title, "", about, "", "| | |", "| --- | --- |", *lines, ""])
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedtag.client.train.capacity import ran_out
 from fedtag.client.train.stacked.rounds import Plan, StackedRounds, Tensors
+from fedtag.common.errors import ConfigError
 
 WARM = 2
 """Rounds before a graph is captured, in which everything is made that is made once."""
@@ -103,9 +105,10 @@ class Ahead:
         if not self.captured:
             self._one(due)
             return
-        if due not in self._graphs:
-            self._graphs[due] = self._capture(due)
-        self._graphs[due].replay()
+        with torch.cuda.device(self.rounds.device):
+            if due not in self._graphs:
+                self._graphs[due] = self._capture(due)
+            self._graphs[due].replay()
 
     def _one(self, due: bool) -> None:
         """The round of the present slot; what comes of it is kept there."""
@@ -120,19 +123,32 @@ class Ahead:
         self.slot += 1
 
     def _capture(self, due: bool) -> torch.cuda.CUDAGraph:
-        before = {name: value.clone() for name, value in self.model.items()}, self.slot.clone()
-        side = torch.cuda.Stream(self.rounds.device)
-        side.wait_stream(torch.cuda.current_stream(self.rounds.device))
+        """A round as a graph; the state stays as it was.
+
+        Raises:
+            ConfigError: the backbone looks at values while it computes.
+        """
+        model, slot = {name: value.clone() for name, value in self.model.items()}, self.slot.clone()
+        side, main = torch.cuda.Stream(), torch.cuda.current_stream()
+        side.wait_stream(main)
         with torch.cuda.stream(side):
             for _ in range(WARM):
                 self._one(due)
-                self.slot.copy_(before[1])
-        torch.cuda.current_stream(self.rounds.device).wait_stream(side)
+                self.slot.copy_(slot)
+        main.wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._one(due)
-        _copy(before[0], self.model)
-        self.slot.copy_(before[1])
+        try:
+            with torch.cuda.graph(graph):
+                self._one(due)
+        except RuntimeError as error:
+            if ran_out(error):
+                raise
+            raise ConfigError(
+                f"a round of this backbone cannot be captured as a CUDA graph ({str(error).splitlines()[0]}): set "
+                "engine = separate, or device = cpu"
+            ) from error
+        _copy(model, self.model)
+        self.slot.copy_(slot)
         return graph
 
 

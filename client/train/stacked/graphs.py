@@ -17,6 +17,9 @@ from torch.overrides import TorchFunctionMode
 
 from fedtag.common.graph import Adjacency
 
+Place = tuple[int, int]
+"""Where an index lies in memory, and how long it is."""
+
 
 def side_by_side(values: Sequence[Tensor], rows: int, fill: float = 0) -> Tensor:
     """Tables of clients under one another, each filled up to as many rows."""
@@ -127,24 +130,23 @@ class OrderedSums(TorchFunctionMode):
 
     def __init__(self, graphs: Iterable[Adjacency]) -> None:
         super().__init__()
-        self._ends: dict[tuple[int, int], tuple[Ends, Ends]] = {}
-        self._kept: list[Tensor] = []
-        for graph in graphs:
+        # As long as a graph is kept, nothing else can lie at the addresses of its links.
+        self._graphs = tuple(graphs)
+        self._ends: dict[Place, Ends] = {}
+        self._products: dict[tuple[Place, Place], tuple[Ends, Ends]] = {}
+        for graph in self._graphs:
             for links in (graph.edge_index, graph.edge_index_without_loops):
                 if links.shape[1]:
-                    self._know(links.contiguous(), graph.num_nodes)
+                    sources = Ends.of(links[0], links[1], graph.num_nodes)
+                    targets = Ends.of(links[1], links[0], graph.num_nodes)
+                    self._ends |= {_place(links[0]): sources, _place(links[1]): targets}
+                    bags = _place(links[0]), _place(graph.first_entries)
+                    self._products.setdefault(bags, (sources, targets))
         self._instead: Mapping[Any, Callable[..., Tensor | None]] = {
             Tensor.index_select: self._gather,
             Tensor.scatter_add_: self._add,
             embedding_bag: self._propagate,
         }
-
-    def _know(self, links: Int[Tensor, "2 links"], nodes: int) -> None:
-        # As long as the table is kept, nothing else can lie at its address.
-        self._kept.append(links)
-        sources, targets = Ends.of(links[0], links[1], nodes), Ends.of(links[1], links[0], nodes)
-        self._ends[_place(links[0])] = sources, targets
-        self._ends[_place(links[1])] = targets, sources
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -152,26 +154,26 @@ class OrderedSums(TorchFunctionMode):
         found = None if instead is None else instead(*args, **kwargs)
         return func(*args, **kwargs) if found is None else found
 
-    def _known(self, index: Tensor, dim: int, of: int) -> tuple[Ends, Ends] | None:
-        if dim % of != 0 or not index.numel():
-            return None
-        return self._ends.get(_place(index))
+    def _known(self, index: Tensor, dim: int, of: int) -> Ends | None:
+        return self._ends.get(_place(index)) if index.numel() and dim % of == 0 else None
 
     def _gather(self, x: Tensor, dim: int, index: Tensor) -> Tensor | None:
-        known = self._known(index, dim, x.dim())
-        return None if known is None else _Gather.apply(x, known[0])
+        ends = self._known(index, dim, x.dim())
+        return None if ends is None else _Gather.apply(x, ends)
 
-    def _add(self, total: Tensor, dim: int, index: Tensor, rows: Tensor) -> Tensor | None:
-        known = self._known(index, dim, total.dim())
-        return None if known is None else total.add_(_Sum.apply(rows, known[0]))
+    def _add(self, total: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor | None:
+        ends = self._known(index, dim, total.dim())
+        return None if ends is None or not src.is_floating_point() else total.add_(_Sum.apply(src, ends))
 
-    def _propagate(self, index: Tensor, x: Tensor, *_: Any, **how: Any) -> Tensor | None:
-        weight, known = how.get("per_sample_weights"), self._known(index, 0, 1)
-        if known is None or weight is None or how["mode"] != "sum":
+    def _propagate(self, index: Tensor, x: Tensor, offsets: Any = None, **how: Any) -> Tensor | None:
+        """The product of `Adjacency.propagate`; torch hands its arguments over with all defaults."""
+        weight = how.get("per_sample_weights")
+        if how.get("mode") != "sum" or weight is None or offsets is None:
             return None
-        return _Product.apply(x, weight, *known)
+        known = self._products.get((_place(index), _place(offsets)))
+        return None if known is None else _Product.apply(x, weight, *known)
 
 
-def _place(index: Tensor) -> tuple[int, int]:
+def _place(index: Tensor) -> Place:
     """What tells an index from others, also where it is repeated over columns."""
     return index.data_ptr(), index.shape[0]
