@@ -30,6 +30,12 @@ class Adjacency:
     def to(self, device: torch.device | str) -> Adjacency:
         return Adjacency(self.edge_index.to(device), self.weight.to(device), self.num_nodes)
 
+    def reweighted(self, weight: Float[Tensor, " entries"]) -> Adjacency:
+        """The same entries with other weights."""
+        other = Adjacency(self.edge_index, weight, self.num_nodes)
+        vars(other).update(pointers=self.pointers)
+        return other
+
     @cached_property
     def transposed(self) -> Adjacency:
         """The same entries with source and target exchanged."""
@@ -65,8 +71,8 @@ class Adjacency:
     def loops(self) -> Float[Tensor, " nodes"]:
         """The entry of each node with itself, 1 / its degree with the self-loop, also in a part of a graph."""
         source, target = self.edge_index
-        own = source == target
-        return self.weight.new_zeros(self.num_nodes).index_put((target[own],), self.weight[own])
+        own = self.weight.where(source == target, 0.0)
+        return self.weight.new_zeros(self.num_nodes).index_add(0, target, own)
 
     @cached_property
     def _powers(self) -> WeakTensorKeyDictionary:

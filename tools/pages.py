@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 from fedtag.common.config import default_settings, setting_descriptions
+from fedtag.common.methods.spec import METHODS, PRESETS
+from fedtag.common.models.spec import BACKBONES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 HEAD = """# Settings
@@ -36,7 +38,21 @@ def page() -> str:
                 [f"## {title}", "", "| setting | default | meaning |", "| --- | --- | --- |", *rows, ""]
             )
         )
-    return "\n".join(parts)
+    return "\n".join([*parts, at_once()])
+
+
+def at_once() -> str:
+    """Which methods and backbones go with `engine = stacked`, as their specifications say."""
+    methods = [name for name, spec in METHODS.usable().items() if spec.traits.together]
+    presets = [name for name, spec in PRESETS.usable().items() if spec.method in methods]
+    backbones = [name for name, spec in BACKBONES.usable().items() if spec.stacks]
+    rows = {"methods": methods, "presets": presets, "backbones": backbones}
+    lines = [f"| {what} | {', '.join(f'`{name}`' for name in names)} |" for what, names in rows.items()]
+    title = "## Trained at once"
+    about = (
+        "What says that it goes with `engine = stacked` ([what that is](comparing.md#all-clients-at-once)):"
+    )
+    return "\n".join([title, "", about, "", "| | |", "| --- | --- |", *lines, ""])
 
 
 def main(arguments: list[str]) -> int:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from fedtag.client.attacks.population import Population
-from fedtag.client.attacks.targets import Target
-from fedtag.client.attacks.transcript import Seen, Transcript
 from fedtag.client.condense.examples import training_examples
 from fedtag.client.context.run_context import RunContext
 from fedtag.client.context.site_data import SiteData
-from fedtag.client.methods.side import Sites
+from fedtag.client.methods.model_alone import ModelAlone
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
 from fedtag.client.train import passes
 from fedtag.client.train.batches import Batching, as_function, in_batches
@@ -31,8 +28,8 @@ from fedtag.client.train.optimisation import (
 )
 from fedtag.client.train.replay import MOST_NODES, Draws, Rate, Replay
 from fedtag.client.train.scoring import score_tensors
+from fedtag.client.train.stacked.shares import Share
 from fedtag.client.train.statistics import client_statistics, validation_accuracy
-from fedtag.common.config import RunConfig
 from fedtag.common.errors import ConfigError, ProtocolError
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.parameters import (
@@ -60,7 +57,7 @@ Handler = Callable[[SiteData, RunContext[Any]], Content]
 Logits = Float[Tensor, "nodes classes"]
 
 
-class ClientMethod(Generic[S]):
+class ClientMethod(ModelAlone, Generic[S]):
     """A method at a client: it scores the received model where scores are due, then does what the phase asks for.
 
     Left as it is, it trains the run's backbone from the received model and sends the difference. A variant overrides
@@ -69,11 +66,9 @@ class ClientMethod(Generic[S]):
 
     Attributes:
         trained_by: the way of scoring in which the model is trained; statistics and the accuracy rule look at it.
-        seen_phases: those of whose contributions `transcripts` makes something.
     """
 
     trained_by = GRAPH
-    seen_phases: tuple[str, ...] = ()
 
     def respond(self, data: SiteData, context: RunContext[S]) -> Content:
         """Scores where they are due, then the phase."""
@@ -150,12 +145,10 @@ class ClientMethod(Generic[S]):
         reported = self.initial(data, context)
         model = self.loaded(data, context)
         start = parameters_of(model)
-        examples, more = self.examples(model, data, context)
+        examples, more = self.learned(model, data, context)
         reported |= more
         if examples is None:
             return Content({}, reported)
-        if context.config.train.class_weights == "balanced":
-            examples = self.balanced(examples, context)
         training = self.trained(model, examples, data, context)
         contribution = self.after_training(model, start, training, data, context)
         return Content(contribution.tensors, {**reported, **contribution.values})
@@ -176,6 +169,23 @@ class ClientMethod(Generic[S]):
         """
         examples, reported = training_examples(model, data, context)
         return (examples if bool(examples.mask.any()) else None), reported
+
+    def learned(
+        self, model: Any, data: SiteData, context: RunContext[S]
+    ) -> tuple[Any | None, dict[str, Any]]:
+        """The same, with the weights of labels that settings ask for."""
+        examples, reported = self.examples(model, data, context)
+        if examples is None or context.config.train.class_weights != "balanced":
+            return examples, reported
+        return self.balanced(examples, context), reported
+
+    def train_together(self, data: SiteData, context: RunContext[S]) -> Share:
+        """What the site brings where all are trained at once, by methods whose `together` says that they do as here."""
+        data = self.placed(data, context)
+        model: Any = self.model(data, context).to(data.device)
+        start = self.start(data, context)
+        examples, reported = self.learned(model, data, context)
+        return Share(model, start, examples, data.graph, data.adjacency, self.judges(data, context), reported)
 
     def balanced(self, examples: Any, context: RunContext[S]) -> Any:
         """The same examples, with labels that weigh the same by class.
@@ -334,27 +344,3 @@ class ClientMethod(Generic[S]):
             if logits is None or type(self).logits is not ClientMethod.logits:
                 logits = self.logits(model, data, context)[released.path]
             return Prediction(logits, hidden=hidden)
-
-    def check(self, data: SiteData, config: RunConfig) -> None:
-        """All data will do."""
-
-    def audited_path(self, path: str) -> str:
-        """The same one."""
-        return path
-
-    def targets(
-        self, tensors: Mapping[str, Tensor], known: Mapping[str, Tensor], sites: Sites, people: Population
-    ) -> Sequence[Target]:
-        """Nothing is released beside the model."""
-        return ()
-
-    def transcripts(self, seen: Sequence[Seen], sites: Sites, people: Population) -> Sequence[Transcript]:
-        return ()
-
-    def trained_on(self, tensors: Mapping[str, Tensor], config: RunConfig, classes: int) -> nn.Module:
-        raise ConfigError(f"method {config.method} releases nothing that can be trained on")
-
-    def fits(
-        self, model: nn.Module, tensors: Mapping[str, Tensor], data: SiteData, context: RunContext[Any]
-    ) -> Iterator[tuple[str, Tensor]]:
-        yield from ()

@@ -90,7 +90,7 @@ def scheduled_rate(rate: float, schedule: str, final: float, round_number: int, 
 
 
 def optimiser(
-    parameters: Iterable[nn.Parameter], kind: str, rate: float | Tensor, momentum: float, weight_decay: float
+    parameters: Iterable[Tensor], kind: str, rate: float | Tensor, momentum: float, weight_decay: float
 ) -> torch.optim.Optimizer:
     """A fresh optimiser: `adam` or `sgd`.
 
@@ -101,10 +101,10 @@ def optimiser(
         momentum: of SGD, in [0, 1).
         weight_decay: at least 0.
     """
-    replayed = isinstance(rate, Tensor)
+    # What is replayed counts its steps on the device.
+    replayed = isinstance(rate, Tensor) and rate.device.type != "cpu"
     stepper: torch.optim.Optimizer
     if kind == "adam":
-        # What is replayed counts its steps on the device.
         stepper = Adam(parameters, weight_decay=weight_decay, fused=True, capturable=replayed)
     else:
         stepper = SGD(parameters, momentum=momentum, weight_decay=weight_decay, fused=True)
@@ -191,8 +191,6 @@ def training_of(
 ) -> Training:
     """What a client did by a walk.
 
-    For Adam the normaliser is the number of steps: a heuristic, since Adam's steps do not add up gradients.
-
     Args:
         losses: of `walk`.
         rate: of its steps.
@@ -209,10 +207,18 @@ def training_of(
                 f"training diverged (the loss is {objective}): lower train.learning-rate, "
                 "train.weight-decay or train.prox-mu, or scale the features down"
             )
-    steps = len(told)
-    normaliser = float(steps)
-    if momentum is not None:
-        found = effective_steps([rate] * steps, momentum, prox_mu)
-        # Where the proximal term overshoots, no number of steps describes the walk, and the client is left out.
-        normaliser = found if 0 < found <= LARGEST_NORMALISER else 0.0
-    return Training(told[-1][0], steps, normaliser)
+    return Training(told[-1][0], len(told), normaliser([rate] * len(told), momentum, prox_mu))
+
+
+def normaliser(rates: Sequence[float], momentum: float | None, prox_mu: float) -> float:
+    """a_i of steps of these sizes: `effective_steps` of SGD, their number where there is no momentum, as with Adam.
+
+    That is a heuristic, since Adam's steps do not add up gradients.
+
+    0 where that describes no walk.
+    """
+    if momentum is None:
+        return float(len(rates))
+    steps = effective_steps(rates, momentum, prox_mu)
+    # Where the proximal term overshoots, no number of steps describes the walk, and the client is left out.
+    return steps if 0 < steps <= LARGEST_NORMALISER else 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fedtag.common.condensers.spec import NONE
 from fedtag.common.config.forms import flatten
+from fedtag.common.config.stacking import stacked_combinations
 from fedtag.common.methods.spec import METHODS, sentences
 from fedtag.common.models.spec import BACKBONES
 from fedtag.common.numerics.robust_rules import GROUP_MEDIAN, GROUP_RULES, fewest_clients
@@ -25,6 +26,7 @@ def excluded_combinations(settings: RunSettings) -> tuple[str, ...]:
         *_condensation(settings),
         *_batches(settings),
         *_started(settings),
+        *stacked_combinations(settings),
         *sentences(
             (*method.excluded, *(one for part in part_specs(settings) for one in part.excluded)), settings
         ),

@@ -45,7 +45,7 @@ def last_part(value: str) -> str:
 
 
 def check_travels(flat: Mapping[str, Any]) -> None:
-    """Raise ConfigError where settings that go to all institutions name places of this machine."""
+    """Raise ConfigError where settings that go to all institutions name places of this machine, or need it."""
     problems = [
         f"{key} = {value} is a place on this machine, and settings go to every institution: "
         f"{REMEDIES.get(key, 'leave it out')}"
@@ -53,3 +53,14 @@ def check_travels(flat: Mapping[str, Any]) -> None:
     ]
     if problems:
         raise ConfigError("\n".join(problems))
+    check_apart(flat)
+
+
+def check_apart(flat: Mapping[str, Any]) -> None:
+    """Raise ConfigError where settings need all clients in one process, and these are to have their own."""
+    engine = flat.get("engine", "separate")
+    if engine != "separate":
+        raise ConfigError(
+            f"engine = {engine} trains all clients in one process, and here each has its own: leave it out; `fedtag "
+            "simulate` and `fedtag compare` have it"
+        )

@@ -10,7 +10,7 @@ SPEC = MethodSpec(
     name="centralised",
     title="No institutions: one model on the whole graph, cross-client edges included",
     interface=INTERFACE,
-    traits=Traits(pooled=True, sums=False, ordered=True),
+    traits=Traits(pooled=True, sums=False, ordered=True, together=True),
     records=averaged_records("the difference between the locally trained and the received model"),
     client="fedtag.client.methods.centralised:METHOD",
     server="fedtag.server.methods.centralised:METHOD",

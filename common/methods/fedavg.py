@@ -11,7 +11,7 @@ SPEC = MethodSpec(
     title="FedAvg: local training of the received model, weighted mean of the updates",
     source="McMahan et al., AISTATS 2017, Algorithm 1",
     interface=INTERFACE,
-    traits=Traits(condensed="any", ordered=True),
+    traits=Traits(condensed="any", ordered=True, together=True),
     records=averaged_records("the difference between the locally trained and the received model"),
     client="fedtag.client.methods.fedavg:METHOD",
     server="fedtag.server.methods.fedavg:METHOD",

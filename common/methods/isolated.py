@@ -9,7 +9,7 @@ SPEC = MethodSpec(
     name="isolated",
     title="No federation: every client trains a model of its own, and only its scores leave it",
     interface=INTERFACE,
-    traits=Traits(sums=False, ordered=True, releases="nothing"),
+    traits=Traits(sums=False, ordered=True, together=True, releases="nothing"),
     client="fedtag.client.methods.isolated:METHOD",
     server="fedtag.server.methods.isolated:METHOD",
 )

@@ -52,6 +52,8 @@ class Traits:
         paces: the server says which clients train longer.
         ordered: what it computes beside its backbone sums in one order on every device, so that a GPU gives the same
             bits again; of others PyTorch's deterministic kernels are asked, which take longer.
+        together: its clients train the run's backbone on examples that stay as they are, by the base's own training,
+            so that all can be trained at once (`ClientMethod.train_together`).
         releases: what a finished run leaves: `nothing`, a `model`, a `model per client`, or a `graph` and a model.
     """
 
@@ -63,6 +65,7 @@ class Traits:
     keeps_evidence: bool = False
     paces: bool = False
     ordered: bool = False
+    together: bool = False
     releases: Literal["nothing", "model", "model per client", "graph"] = "model"
 
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int16
 from torch import Tensor
 
 DRAWS = 1 << 16
+
+
+class MaskSource(torch.Generator):
+    """Draws for the masks of dropout that follow from where they are used, and from no draws before them."""
+
+    def draws(self, x: Float[Tensor, "*shape"]) -> Int16[Tensor, "*shape"]:
+        """One for each entry, each of the 65,536 numbers as likely as any other."""
+        raise NotImplementedError
 
 
 def dropout(
@@ -18,7 +26,12 @@ def dropout(
     """
     if generator is None or rate == 0:
         return x
-    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
-    bits = draws.random_(-(1 << 63), None, generator=generator).view(torch.int16)[: x.numel()].view(x.shape)
+    if isinstance(generator, MaskSource):
+        bits = generator.draws(x)
+    else:
+        draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
+        bits = (
+            draws.random_(-(1 << 63), None, generator=generator).view(torch.int16)[: x.numel()].view(x.shape)
+        )
     dropped = round(rate * DRAWS)
     return x * (bits >= dropped - DRAWS // 2) * (DRAWS / (DRAWS - dropped))

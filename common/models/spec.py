@@ -22,6 +22,7 @@ class BackboneSpec(Spec):
             learns other sums than it is used with.
         ordered: whether it sums over neighbours in one order on every device, as products with the adjacency do; of
             others PyTorch's deterministic kernels are asked, which take longer.
+        stacks: whether it uses its parameters with rows of nodes alone, so that many clients can be computed at once.
         representation: what `hidden_and_logits` gives as the representation of a node.
     """
 
@@ -31,6 +32,7 @@ class BackboneSpec(Spec):
     sampled: bool = True
     sums: bool = False
     ordered: bool = False
+    stacks: bool = True
     representation: str = "input of the last layer"
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
@@ -48,6 +48,11 @@ class RunSettings(Section):
     )
     resume: bool = Field(False, description="go on from the checkpoint in the run directory")
     device: str = Field("auto", description="auto, cpu, cuda, cuda:0, ...; a site's own setting wins")
+    engine: Literal["separate", "stacked"] = Field(
+        "separate",
+        description="how a simulation trains its clients; separate: each by itself, as institutions do; stacked: all "
+        "at once, for sweeps over methods and settings that can",
+    )
     parent: ParentConfig = ParentConfig()
     data: DataConfig = DataConfig()
     text: TextConfig = TextConfig()

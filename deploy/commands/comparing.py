@@ -1,7 +1,7 @@
 """The command that compares methods: compare."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -64,6 +64,14 @@ def compare(
             rich_help_panel=DATA,
         ),
     ] = None,
+    engine: Annotated[
+        Literal["inprocess", "stacked"],
+        typer.Option(
+            help="Stacked: every run trains all its clients at once, which rows must allow; in a study file a row that "
+            'cannot sets engine = "separate".',
+            rich_help_panel=COMPARISON,
+        ),
+    ] = "inprocess",
     figures: Annotated[
         bool,
         typer.Option(
@@ -93,9 +101,8 @@ def compare(
     from fedtag.deploy.terminal.comparison_table import show_comparison, show_failures
     from fedtag.deploy.terminal.interruption import terminable
 
-    wanted = requested(
-        study, methods, ratio, seeds, data, shared.config, shared.chosen(), shared.assignments or []
-    )
+    options = shared.chosen() | ({"engine": engine} if engine == "stacked" else {})
+    wanted = requested(study, methods, ratio, seeds, data, shared.config, options, shared.assignments or [])
     home = out or Path("runs") / (Path(study).stem if study else "comparison")
     with terminable():
         made = compared(wanted, home, jobs, cell_bars, debug, figures)

@@ -20,9 +20,10 @@ DATA = "The data"
 
 
 class Engine(StrEnum):
-    """Where simulated clients run: one after the other in this process, or as Ray actors under Flower."""
+    """Where simulated clients run: one after the other in this process, all at once, or as Ray actors under Flower."""
 
     INPROCESS = "inprocess"
+    STACKED = "stacked"
     RAY = "ray"
 
 

@@ -21,7 +21,7 @@ from fedtag.deploy.commands.options import (
 if TYPE_CHECKING:
     from fedtag.runs import course
 
-EngineName = Literal["inprocess", "ray", "processes", "tls"]
+EngineName = Literal["inprocess", "stacked", "ray", "processes", "tls"]
 
 
 @flattened
@@ -29,7 +29,12 @@ def simulate(
     run: RunOptions,
     shared: SharedOptions,
     engine: Annotated[
-        Engine, typer.Option(help="In this process, or Flower's Ray simulation.", rich_help_panel=RUN)
+        Engine,
+        typer.Option(
+            help="In this process; there, but all clients trained at once, for methods that can; or Flower's Ray "
+            "simulation.",
+            rich_help_panel=RUN,
+        ),
     ] = Engine.INPROCESS,
     start: Start = None,
     resume: Resume = None,
@@ -129,6 +134,7 @@ def _carry_out(
     plain: bool = False,
 ) -> None:
     """Start a run, or go on with one, and show what came of it."""
+    from fedtag.common.config.places import check_apart
     from fedtag.deploy.terminal.display import display
     from fedtag.deploy.terminal.interruption import terminable
     from fedtag.deploy.terminal.run_table import show_run
@@ -136,9 +142,13 @@ def _carry_out(
     from fedtag.runs.settings import collected, gather
 
     named, assignments = run.chosen() | shared.chosen(), shared.assignments or []
+    if engine == "stacked":
+        named["engine"] = engine
     with display(debug) as progress, terminable():
         if resume is None:
             config = gather(shared.config, named, assignments)
+            if engine not in ("inprocess", "stacked"):
+                check_apart({"engine": config.engine})
             out = course.start(config, _engine(engine, plain), progress, parent=start)
         elif "rounds" in named and not start:
             given = collected(shared.config, named, assignments)
@@ -179,7 +189,7 @@ def _engine(name: EngineName, plain: bool = False) -> "course.Engine":
             return f"nothing of the run is done: {again}; or delete {path}, and start it anew with other settings"
 
         with resumable(advice):
-            if name == "inprocess":
+            if name == "inprocess" or name == "stacked":
                 run_in_process(prepared, progress)
                 return
             from fedtag.deploy.federation.flower_run import run_on_flower

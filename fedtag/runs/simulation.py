@@ -27,6 +27,7 @@ from fedtag.common.settings.lists import listed
 from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.own_code import check_own_code, keep_own_code
 from fedtag.runs.progress import Progress
+from fedtag.runs.stacked.sums import stacked
 from fedtag.server.methods.assembly import method_of
 from fedtag.server.methods.warm_start import begun
 from fedtag.server.protocol.context import ServerContext
@@ -185,14 +186,17 @@ def reopen(path: Path) -> PreparedRun:
 
 
 def run_in_process(run: PreparedRun, progress: Progress) -> None:
-    """All rounds that are left, with the clients in this process, one after the other.
+    """All rounds that are left, with the clients in this process, one after the other or all at once.
 
     Raises:
         QuorumError: too few clients answered, with what sites said; the run can go on later.
     """
     clients = [SiteRun(site, run.config, progress.work(site.name)) for site in run.sites]
     with exposed_meters(progress.rounds.note) as meters, errors_kept(run.directory.path, progress):
-        Rounds(InProcessGrid(clients), run.config, run.directory, progress.rounds, meters).run()
+        engine = stacked(clients) if run.config.engine == "stacked" else None
+        Rounds(
+            InProcessGrid(clients), run.config, run.directory, progress.rounds, meters, engine=engine
+        ).run()
 
 
 def model_folders(path: Path | None) -> tuple[Path, ...]:

@@ -16,7 +16,18 @@ from fedtag.common.models.spec import BACKBONES, BackboneSpec
 from fedtag.common.parts.spec import PARTS, PartSpec
 from fedtag.common.settings.registry import Registry, Spec
 from fedtag.runs.listing import register
-from fedtag.testing.checks import labels, lacking, masks, prediction, repetition, rows, saying, shapes, wire
+from fedtag.testing.checks import (
+    labels,
+    lacking,
+    masks,
+    prediction,
+    repetition,
+    rows,
+    saying,
+    shapes,
+    stacking,
+    wire,
+)
 from fedtag.testing.subject import Subject
 
 Settings = Mapping[str, Any]
@@ -45,6 +56,7 @@ RUNS: tuple[Check, ...] = (
     prediction.the_way_of_scoring_is_the_one_that_validation_chose,
     prediction.evidence_is_that_of_the_run,
     prediction.what_releases_nothing_says_so,
+    stacking.clients_trained_at_once_come_to_the_same,
 )
 """Of any run, whatever its settings."""
 EXTENSION: tuple[Check, ...] = (

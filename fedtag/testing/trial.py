@@ -34,6 +34,7 @@ from fedtag.runs.grid import InProcessGrid
 from fedtag.runs.progress import LogProgress, Progress
 from fedtag.runs.run import Run
 from fedtag.runs.simulation import PreparedRun, errors_kept
+from fedtag.runs.stacked.sums import stacked
 from fedtag.server.run.rounds import Rounds
 from fedtag.server.state.progress import SilentProgress
 from fedtag.server.strategies.aggregation import Aggregation
@@ -135,7 +136,8 @@ class Watch:
             write_folder(replace(graph, name=site.name), site.folder)
         clients = [OverheardSite(site, run.config, self.notes, self.anew) for site in run.sites]
         grid = ReadGrid(clients[::-1] if self.reverse else clients)
-        self.rounds = Rounds(grid, run.config, run.directory, progress.rounds, report=False)
+        engine = stacked(clients) if run.config.engine == "stacked" else None
+        self.rounds = Rounds(grid, run.config, run.directory, progress.rounds, report=False, engine=engine)
         self.rounds.aggregation = Aggregation(run.config, self.noise.bytes)
         self.sites = run.sites
         try:

@@ -6,6 +6,7 @@ digit, while durations, and the bytes of messages that report durations, differ 
 
 from __future__ import annotations
 
+from fedtag.common.wording.engine import engine_words
 from fedtag.common.wording.scoring import METRICS, column
 from fedtag.common.wording.signs import signed
 from fedtag.server.comparison.audit_tables import audit_markdown, audit_reading
@@ -19,7 +20,7 @@ from fedtag.server.tracking.markdown import cell, code
 SCORE_COLUMNS = (
     *("row", "data", "seed", "best_round", "metric", "val", "test"),
     *(column(metric) for metric in METRICS),
-    *("ece", "run"),
+    *("ece", "engine", "run"),
 )
 SUMMARY_COSTS = (
     *("rounds", "bytes_up", "bytes_down", "seconds", "seconds_per_round"),
@@ -53,6 +54,7 @@ def markdown(comparison: Comparison, figures: bool = False) -> str:
         *(drawn if figures else []),
         *reading(comparison),
         *audit_reading(comparison, figures),
+        *at_once(comparison),
         *row_settings(comparison),
     ]
     return "\n\n".join(parts) + "\n"
@@ -77,7 +79,19 @@ def costs_markdown(comparison: Comparison, figures: bool = False) -> str:
         f"plateau: until the validation {title} reaches 99% of its mean over the last ten scored rounds; runs of "
         "fewer than 20 have none."
     )
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *at_once(comparison)]) + "\n"
+
+
+def at_once(comparison: Comparison) -> list[str]:
+    """A sentence on the rows whose clients were trained at once, if there are any."""
+    found = [(row, words) for row in comparison.rows if (words := _engine_words(comparison, row.name))]
+    names = ", ".join(row.name for row, _ in found)
+    return [f"{cell(names)}: {found[0][1]}."] if found else []
+
+
+def _engine_words(comparison: Comparison, row: str) -> str:
+    runs = (summary for data in comparison.data for _, summary in comparison.of(row, data))
+    return next((words for one in runs if (words := engine_words(one.engine))), "")
 
 
 def about(comparison: Comparison) -> list[str]:
@@ -225,6 +239,7 @@ def score_record(result: Result, metric: str) -> dict[str, object]:
     found = result.summary
     if found is not None:
         record |= {"best_round": found.best_round, "metric": metric, "ece": found.test_ece}
+        record["engine"] = found.engine
         record |= {subset: score(found, subset, metric) for subset in ("val", "test")}
         record |= {column(name): score(found, "test", name) for name in METRICS}
     return record

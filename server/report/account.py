@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.spec import METHODS
 from fedtag.common.wording.counts import plural
+from fedtag.common.wording.engine import engine_words
 from fedtag.common.wording.scoring import METRICS, column
 from fedtag.server.pages.wording import count, duration, percent, size, spans
 
@@ -181,7 +182,9 @@ def _took(run: RunView) -> str:
     if not run.rounds:
         return ""
     sent = f"{size(run.bytes_up)} from the clients and {size(run.bytes_down)} to them"
-    return f"{sent}; {duration(run.seconds)}, {duration(run.seconds_per_round)} a round (median)."
+    at_once = engine_words(run.summary.engine) if run.summary else ""
+    took = f"{sent}; {duration(run.seconds)}, {duration(run.seconds_per_round)} a round (median)."
+    return f"{took} {at_once}." if at_once else took
 
 
 def named(names: Sequence[str]) -> str:

@@ -118,6 +118,7 @@ def summarise(
         run=run_state.run,
         flower_run=context.flower_run,
         link_candidates=_link_candidates(run_state),
+        engine=config.engine,
         val_spread=best.val_spread if best else None,
         test_spread=best.test_spread if best else None,
         test_ece=best.test_ece if best else None,

@@ -37,7 +37,7 @@ from fedtag.server.run.preparation import prepare
 from fedtag.server.state.checkpoint import CHECKPOINT, CheckpointFolder
 from fedtag.server.state.monitor import Monitor
 from fedtag.server.state.progress import Progress, announce_extension, announce_guarantee, check_learning
-from fedtag.server.state.round import Round, Traffic
+from fedtag.server.state.round import Round, Traffic, scores_due
 from fedtag.server.state.run_state import RunState
 from fedtag.server.strategies.accounting import spent
 from fedtag.server.strategies.aggregation import Aggregation, check_noised, check_phases
@@ -51,6 +51,7 @@ from fedtag.server.tracking.run_directory import RunDirectory
 from fedtag.server.tracking.run_log import RunLog
 from fedtag.server.tracking.trackers.following import Trackers, chosen_trackers, trackers_of
 
+Engine = Callable[[Phases, Aggregation], Sums]
 Witness = Callable[[int, Phase, ServerState, Outcome], None]
 """Told a round, one of its phases, the state with which clients were asked, and what came of that."""
 
@@ -68,6 +69,7 @@ class Rounds:
             that an audit does again, nowhere else.
         log, flower_run: the coordinator's audit log, and Flower's number of the run; a simulation has neither.
         report: whether the report is written at the end, which takes longer than rounds over a few nodes.
+        engine: makes what trains the clients of a simulation otherwise than by exchanges with each.
     """
 
     def __init__(
@@ -81,8 +83,10 @@ class Rounds:
         log: AuditLog | None = None,
         flower_run: str | None = None,
         report: bool = True,
+        engine: Engine | None = None,
     ) -> None:
         self.config = config
+        self.engine = engine
         self.report = report
         self.witness = witness
         self.log = RunLog(log)
@@ -126,16 +130,8 @@ class Rounds:
             self.run_state, note = restored
             if note:
                 self.progress.note(note, fields(Event.CHECKPOINT, round=self.run_state.round))
-        self.phases = Phases(
-            self.exchange,
-            self.method,
-            self.context,
-            self.directory,
-            self.progress,
-            self.run_state,
-            self.monitor,
-            self.log,
-        )
+        told = self.progress, self.run_state, self.monitor, self.log
+        self.phases = Phases(self.exchange, self.method, self.context, self.directory, *told)
         self.sums = self._sums()
         self.directory.write_config(self.config.without_places().to_nested())
         self.log.began(self.run_state.run, self.config.digest(), self.config.parent.run)
@@ -145,9 +141,11 @@ class Rounds:
         self.monitor.begin(self.run_state.run, [*self.directory.read_rounds(), *pending])
         steps = self.method.preparation(self.context)
         nameless = restored is not None and self.config.train.client_fraction < 1
-        if nameless or (self.config.parent.model and self.run_state.state is None and not steps):
+        unfit = self.config.parent.model and self.run_state.state is None and not steps
+        if self.engine or nameless or unfit:
             # Sampling goes by names, and Flower's node numbers may be others than before; and a released model must be
-            # known to fit what clients have before they get it, which steps before round 1 tell as well.
+            # known to fit what clients have before they get it, which steps before round 1 tell as well. Clients that
+            # are trained at once have no other exchange.
             recall = Round(self.run_state.round + 1)
             recall.traffic = self.closing.traffic
             self.phases.run(recall, SCORE)
@@ -175,6 +173,8 @@ class Rounds:
         return summary
 
     def _sums(self) -> Sums:
+        if self.engine is not None:
+            return self.engine(self.phases, self.aggregation)
         if not self.config.privacy.secure_aggregation:
             return PlainSums(self.phases, self.run_state, self.method, self.aggregation, self.context)
         return MaskedSums(self.phases, self.run_state, self.method, self.aggregation, self.config)
@@ -186,9 +186,7 @@ class Rounds:
         weights: Mapping[str, float] = {}
         contributed: dict[str, Mapping[str, Any]] = {}
         for position, phase in enumerate(self.method.phases(round_number, self.context)):
-            current.due = (
-                position == 0 and round_number > 1 and (round_number - 1) % self.config.evaluation.every == 0
-            )
+            current.due = position == 0 and scores_due(round_number, self.config.evaluation.every)
             outcome = self._exchanged(current, phase)
             if position == 0:
                 self._score_pending(outcome, current.due, trackers)

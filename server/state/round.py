@@ -16,6 +16,11 @@ class Traffic:
     down: int = 0
 
 
+def scores_due(number: int, every: int) -> bool:
+    """Whether clients score the model of the round before in a round, as in every so many."""
+    return number > 1 and (number - 1) % every == 0
+
+
 @dataclass
 class Exchanged:
     """What came of one exchange: replies, the releases behind them and reasons of failure by node, bytes on the wire,
@@ -32,14 +37,18 @@ class Exchanged:
 
 
 class Round:
-    """What belongs to one round while it goes on: its number, whether scores are due, durations, bytes."""
+    """What belongs to one round while it goes on: its number, whether scores are due, durations, bytes.
+
+    `ahead` are seconds that it spends on later rounds, below 0 those that earlier ones have spent on it.
+    """
 
     def __init__(self, number: int, due: bool = False) -> None:
         self.number = number
         self.due = due
         self.seconds: dict[str, float] = {}
+        self.ahead = 0.0
         self.traffic = Traffic()
 
     def left(self, start: float) -> float:
         """Seconds since a reading of the clock that no phase accounts for."""
-        return max(0.0, time.monotonic() - start - sum(self.seconds.values()))
+        return max(0.0, time.monotonic() - start - sum(self.seconds.values()) - self.ahead)

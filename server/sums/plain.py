@@ -14,6 +14,7 @@ from fedtag.server.exchange.phases import Phases
 from fedtag.server.protocol.context import ServerContext
 from fedtag.server.protocol.method import ServerMethod
 from fedtag.server.protocol.phases import Phase
+from fedtag.server.state.progress import Progress
 from fedtag.server.state.round import Round
 from fedtag.server.state.run_state import RunState
 from fedtag.server.strategies.aggregation import Aggregation, Updates
@@ -90,12 +91,7 @@ class PlainSums:
     def _bounded(self, current: Round, updates: Updates, normalisers: Mapping[str, float]) -> Updates:
         """The updates, none much longer than the others; who sent a longer one is named."""
         kept, cut = self.aggregation.bounded(updates, normalisers)
-        for client, times in sorted(cut.items()):
-            self.phases.progress.note(
-                f"round {current.number}: the update of {client} is {times:.3g} times as long as the median one, "
-                "and is cut to that length (aggregation.norm-factor)",
-                fields(Event.UPDATE_CUT, round=current.number, client=client),
-            )
+        note_cut(self.phases.progress, current.number, cut)
         return kept
 
     def _require(self, current: Round, updates: int) -> None:
@@ -107,3 +103,13 @@ class PlainSums:
                 f"aggregation.rule = {self.aggregation.config.aggregation.rule} needs {needed}. "
                 f"{safe(self.phases.run_state.round)}: resume {self.phases.directory.path}"
             )
+
+
+def note_cut(progress: Progress, number: int, cut: Mapping[str, float]) -> None:
+    """Say whose updates were cut in a round; `cut` is how many times as long as the median one each was."""
+    for client, times in sorted(cut.items()):
+        progress.note(
+            f"round {number}: the update of {client} is {times:.3g} times as long as the median one, and is cut to "
+            "that length (aggregation.norm-factor)",
+            fields(Event.UPDATE_CUT, round=number, client=client),
+        )

@@ -94,6 +94,10 @@ The chunks take {{ node.saving|whole_percent }} fewer tokens than the full texts
 
 {% endif %}
 ## Privacy: what was disclosed
+{% if at_once %}
+
+{{ at_once }}.
+{% endif %}
 {% if totals %}
 
 | kind | from | to | records | bytes | reveals | protection |

@@ -9,6 +9,7 @@ from typing import Any
 from fedtag.common.config import flatten
 from fedtag.common.errors import ConfigError
 from fedtag.common.methods.spec import METHODS
+from fedtag.common.wording.engine import engine_words
 from fedtag.common.wording.features import ENCODER, features_words
 from fedtag.common.wording.guarantee import guarantee_sentences
 from fedtag.common.wording.masked_sums import SPOILABLE, spoilable
@@ -93,6 +94,7 @@ def model_card(run: RunDirectory) -> str:
         private=private,
         spoilable=SPOILABLE if spoilable(flatten(config)) else None,
         guarantee=guarantee_sentences(summary.privacy) if summary and summary.privacy else [],
+        at_once=engine_words(summary.engine) if summary else "",
         audit=audit_section(audit) if audit is not None else None,
         versions=sorted(summary.versions.items()) if summary else [],
     )

@@ -140,7 +140,8 @@ class Summary:
     numbers the model has that predicts; where clients have networks of their own, the largest of these, None if they
     do not tell. `split` says where training, validation and test nodes are from. `run` is the run's own identifier, as
     in logs and status.json; `flower_run` is Flower's, None where Flower has not started it. `link_candidates` says how
-    clients found those of the links of their condensed graphs in the last round, None where no client tells.
+    clients found those of the links of their condensed graphs in the last round, None where no client tells. `engine`
+    is how the clients of a simulation were trained, as in the settings.
     """
 
     method: str
@@ -186,6 +187,7 @@ class Summary:
     run: str | None = None
     flower_run: str | None = None
     link_candidates: str | None = None
+    engine: str = "separate"
 
     def __post_init__(self) -> None:
         check_fractions(self, "the summary")

@@ -80,6 +80,7 @@ MONET = BackboneSpec(
     interface=INTERFACE,
     settings=MonetConfig,
     build="fedtag.common.models.backbones.monet:build",
+    stacks=False,
 )
 APPNP = BackboneSpec(
     name="appnp",

@@ -114,3 +114,43 @@ def test_features_can_be_replaced() -> None:
     assert graph.x.shape == (2, 3)
     assert graph.to("cpu").y.tolist() == [0, -1]
     assert graph.adjacency().weight.tolist() == pytest.approx([1, 1])
+
+
+@given(edge_lists())
+def test_gradients_of_a_product_are_those_of_the_dense_one(
+    graph: tuple[int, torch.Tensor, torch.Tensor],
+) -> None:
+    """Also of directed graphs, whose matrix is not symmetric, and of the gradient itself."""
+    nodes, edges, weights = graph
+    adjacency = normalised_adjacency(edges, nodes, weights)
+    matrix = torch.from_numpy(dense(nodes, edges, weights))
+    x = torch.linspace(-1, 1, 3 * nodes, dtype=torch.float64).view(nodes, 3).requires_grad_()
+    outer = torch.linspace(1, 2, 3 * nodes, dtype=torch.float64).view(nodes, 3)
+    found = torch.autograd.grad((adjacency.propagate(x).square() * outer).sum(), x, create_graph=True)[0]
+    wanted = torch.autograd.grad(((matrix @ x).square() * outer).sum(), x, create_graph=True)[0]
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    again = [torch.autograd.grad((one * outer).sum(), x)[0] for one in (found, wanted)]
+    torch.testing.assert_close(*again, rtol=1e-5, atol=1e-5)
+
+
+@given(edge_lists())
+def test_sums_and_means_of_neighbours_leave_out_the_node(
+    graph: tuple[int, torch.Tensor, torch.Tensor],
+) -> None:
+    nodes, edges, weights = graph
+    adjacency = normalised_adjacency(edges, nodes, weights)
+    links = torch.zeros(nodes, nodes)
+    links[edges[1], edges[0]] = 1
+    x = torch.arange(2.0 * nodes).view(nodes, 2)
+    torch.testing.assert_close(adjacency.links.propagate(x), links @ x)
+    mean = links @ x / links.sum(1, keepdim=True).clamp(min=1)
+    torch.testing.assert_close(adjacency.neighbour_mean.propagate(x), mean)
+
+
+def test_learned_weights_have_gradients() -> None:
+    edges = torch.tensor([[0, 1, 2], [1, 0, 1]])
+    weights = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    adjacency = normalised_adjacency(edges, 3, weights)
+    adjacency.propagate(torch.eye(3)).square().sum().backward()
+    assert weights.grad is not None
+    assert bool((weights.grad != 0).all())

@@ -154,7 +154,8 @@ def test_arguments_and_options_are_explained() -> None:
     text = " ".join(CliRunner().invoke(app, ["simulate", "--help"]).stdout.split())
     assert "The run: --method TEXT" in text
     assert (
-        "--engine [inprocess|ray] In this process, or Flower's Ray simulation. [default: inprocess]" in text
+        "--engine [inprocess|stacked|ray] In this process; there, but all clients trained at once, for methods that "
+        "can; or Flower's Ray simulation. [default: inprocess]" in text
     )
     text = " ".join(CliRunner().invoke(app, ["privacy-audit", "--help"]).stdout.split())
     assert "[default: 1000; at least 100]" in text

@@ -173,6 +173,7 @@ def test_csv_holds_every_run_exactly(compared: Compared) -> None:
         "auroc": "0.8625",
         "auprc": "0.75",
         "ece": "0.05",
+        "engine": "separate",
         "run": "runs/FedAvg/cora/seed-0",
     }
     means = {(line["row"], line["data"]): line for line in records(summary_csv(comparison))}

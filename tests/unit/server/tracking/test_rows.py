@@ -115,6 +115,7 @@ SUMMARY_KEYS = [
     "run",
     "flower_run",
     "link_candidates",
+    "engine",
 ]
 
 
@@ -153,6 +154,7 @@ def summary(**changes: object) -> Summary:
     values: dict[str, object] = dict.fromkeys(SUMMARY_KEYS)
     values |= {"method": "fedavg", "data": "cora", "clients": 2, "rounds": 3, "seed": 0, "bytes_up": 1}
     values |= {"bytes_down": 2, "seconds": 3.0, "versions": {"torch": "2"}, "metric": "accuracy"}
+    values |= {"engine": "separate"}
     return Summary(**{**values, **changes})  # type: ignore[arg-type]
 
 

@@ -1,0 +1,1 @@
+"""Many clients trained at once: their parameters stacked, their graphs side by side as one."""

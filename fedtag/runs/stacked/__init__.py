@@ -1,0 +1,1 @@
+"""All clients of a simulation trained at once, as its round loop sees them."""
