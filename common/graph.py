@@ -12,8 +12,6 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from fedtag.common.numerics.ragged import segment_sum
-
 
 @dataclass(frozen=True)
 class Adjacency:
@@ -152,7 +150,7 @@ def normalised_adjacency(
     order = torch.argsort(target * num_nodes + source, stable=True)
     made = Adjacency(torch.stack([source[order], target[order]]), weight[order], num_nodes)
     # Summed in the order of entries, so that a device finds the same again.
-    degree = segment_sum(made.weight, made.pointers)
+    degree = torch.segment_reduce(made.weight, "sum", offsets=made.pointers, initial=0.0, unsafe=True)
     degree = degree if beyond is None else degree + beyond
     scale = degree.rsqrt()
     source, target = made.edge_index

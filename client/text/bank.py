@@ -15,8 +15,6 @@ from fedtag.client.text.encoder import Encoder, Progress
 from fedtag.common.errors import ConfigError, DataError
 from fedtag.common.numerics.ragged import row_of_entries, segment_softmax, segment_sum
 
-TEXTS_PER_WRITE = 128
-
 
 @dataclass(frozen=True)
 class TextBank:
@@ -122,8 +120,9 @@ def build_bank(
     limit = _checked_limit(encoder, max_tokens) if missing else max_tokens
     if progress is not None and missing:
         progress(0, len(missing))
-    for first in range(0, len(missing), TEXTS_PER_WRITE):
-        some = missing[first : first + TEXTS_PER_WRITE]
+    at_once = encoder.texts_at_once if missing else 1
+    for first in range(0, len(missing), at_once):
+        some = missing[first : first + at_once]
         encoded, read = _encoded([unique[key] for key in some], encoder, limit)
         fresh = dict(zip(some, encoded, strict=True))
         cache.put_many(fresh, origins)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 
 from fedtag.client.train.examples import Examples
 from fedtag.client.train.neighbourhoods import Neighbourhoods, Subgraph
+from fedtag.common.ahead import ahead
 from fedtag.common.errors import ConfigError
 from fedtag.common.models.classifier import hops_of
 
@@ -158,12 +158,3 @@ def gathered(table: Tensor, rows: Int[Tensor, " rows"], device: torch.device) ->
 def ready(items: Iterator[T], device: torch.device) -> Iterator[T]:
     """The same, each made while the device works on the one before, where that is not the processor that makes them."""
     return items if device.type == "cpu" else ahead(items)
-
-
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """The same, each made by another thread while the one before is in use."""
-    with ThreadPoolExecutor(1) as maker:
-        coming = maker.submit(next, items, None)
-        while (item := coming.result()) is not None:
-            coming = maker.submit(next, items, None)
-            yield item

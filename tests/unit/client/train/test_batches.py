@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedtag.client.train.batches import WHOLE, Batches, Batching, ahead, in_batches
+from fedtag.client.train.batches import WHOLE, Batches, Batching, in_batches
 from fedtag.client.train.examples import Examples
+from fedtag.common.ahead import ahead
 from fedtag.common.errors import ConfigError
 from fedtag.common.graph import Adjacency
 from fedtag.common.models.classifier import NodeClassifier, hops_of

@@ -9,10 +9,10 @@ from torch import Tensor
 from fedtag.client.train.examples import Examples
 from fedtag.client.train.optimisation import optimiser, walk
 from fedtag.client.train.replay import Draws, Rate, Replay
+from fedtag.common.config import RunConfig
 from fedtag.common.graph import normalised_adjacency
 from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.parameters import load_parameters, parameters_of
-from fedtag.common.config import RunConfig
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -29,7 +29,7 @@ def test_what_is_replayed_is_done_as_before_to_the_bit(backbone: str, kind: str)
     x = torch.randn(NODES, DIM, generator=generator).to(device)
     y = torch.randint(CLASSES, (NODES,), generator=generator).to(device)
     examples = Examples(x, adjacency, y, (torch.rand(NODES, generator=generator) < 0.5).to(device))
-    config = RunConfig.from_nested({"model": {"backbone": backbone}})
+    config = RunConfig.from_flat({"model.backbone": backbone})
     model = initial_backbone(config, DIM, CLASSES).to(device)
     start, replay = parameters_of(model), Replay()
 
