@@ -15,19 +15,13 @@ from fedtag.client.context.site_data import SiteData
 from fedtag.client.methods.model_alone import ModelAlone
 from fedtag.client.prediction.outcome import Prediction, ReleasedModel, load_released
 from fedtag.client.train import passes
-from fedtag.client.train.batches import Batching, as_function, in_batches
+from fedtag.client.train.batches import Batching, as_function
 from fedtag.client.train.capacity import batching_of
 from fedtag.client.train.examples import Examples
-from fedtag.client.train.optimisation import (
-    Training,
-    local_epochs,
-    optimiser,
-    scheduled_rate,
-    training_of,
-    walk,
-)
-from fedtag.client.train.replay import MOST_NODES, Draws, Rate, Replay
-from fedtag.client.train.scoring import score_tensors
+from fedtag.client.train.local_steps import LocalSteps, is_replayed
+from fedtag.client.train.optimisation import Training, local_epochs
+from fedtag.client.train.replay import Replay
+from fedtag.client.train.scoring import counted, scored_rows
 from fedtag.client.train.stacked.shares import Share
 from fedtag.client.train.statistics import client_statistics, validation_accuracy
 from fedtag.common.errors import ConfigError, ProtocolError
@@ -39,7 +33,7 @@ from fedtag.common.models.parameters import (
     load_parameters,
     parameters_of,
 )
-from fedtag.common.numerics.scores import LOCAL, tally
+from fedtag.common.numerics.scores import LOCAL
 from fedtag.common.secure.phases import USE
 from fedtag.common.tensors import on_host
 from fedtag.common.wire.records import Content, prefixed
@@ -76,8 +70,8 @@ class ClientMethod(ModelAlone, Generic[S]):
         handler = self.handlers().get(context.phase)
         if handler is None:
             raise ProtocolError(f"exchange '{context.phase}' is unknown here: install the same fedtag")
-        judging = context.cached(data, "judging nodes", lambda: int(self.judges(data, context).sum()))
-        sizes = {**data.sizes, "val_nodes": judging}
+        judges = context.cached(data, "judging nodes", lambda: int(self.judges(data, context).sum()))
+        sizes = {**data.sizes, "val_nodes": judges}
         scores = {}
         # A count of users comes with no model to score.
         if context.content.values.get("evaluate") and context.phase != USE:
@@ -138,7 +132,7 @@ class ClientMethod(ModelAlone, Generic[S]):
         """Counts of the received model on the full graph, or of its running average where the server keeps one."""
         parameters = context.content.section("average") or self.start(data, context)
         model = self.with_parameters(parameters, data, context)
-        return self._counted("scores", model, lambda: self.logits(model, data, context), data, context)
+        return self._counted(self.trained_by, model, data, context)
 
     def train(self, data: SiteData, context: RunContext[S]) -> Content:
         """Local training from the received model; an update if there is a label to learn."""
@@ -214,9 +208,6 @@ class ClientMethod(ModelAlone, Generic[S]):
         """Local epochs, in place."""
         config, seen, number = context.config.train, data.training, context.round
         generator = context.generator(number, data.site.name, "dropout", device=data.device)
-        rate = scheduled_rate(
-            config.learning_rate, config.schedule, config.final_rate, number, context.config.rounds
-        )
         with context.timed("train"):
             accuracy = None
             if config.accuracy_threshold:
@@ -224,28 +215,16 @@ class ClientMethod(ModelAlone, Generic[S]):
                     logits = self.logits(model, seen, context)[self.trained_by]
                 accuracy = validation_accuracy(logits, seen.graph, self.judges(seen, context))
             epochs = local_epochs(config.epochs, config.extra_epochs, config.accuracy_threshold, accuracy)
-            drawn = context.generator(number, data.site.name, "batches")
-            how = self.batching(data, context), data.device, drawn
-            alike = isinstance(examples, Examples) and self._launches_alike("loss", examples.x, data, context)
+            replay = self._replay("loss", examples, data, context)
             # What is launched at once cannot be broken off, and takes no time worth it.
-            until = None if alike else context.training_deadline()
+            until = None if replay else context.training_deadline()
+            drawn, how = context.generator(number, data.site.name, "batches"), self.batching(data, context)
 
-            def steps_of(draws: Draws, rate: Rate) -> Mapping[str, Tensor]:
-                loss, steps = in_batches(
-                    lambda one: as_function(self.loss(model, one, draws), self), model, examples, epochs, *how
-                )
-                stepper = optimiser(
-                    model.parameters(), config.optimizer, rate, config.momentum, config.weight_decay
-                )
-                return {"losses": walk(model, loss, stepper, steps, config.prox_mu, until)}
+            def loss(one: Any, draws: torch.Generator) -> Callable[[], Tensor]:
+                return as_function(self.loss(model, one, draws), self)
 
-            if alike:
-                replay = context.cached(data, "steps", Replay)
-                losses = replay((model, examples, epochs), steps_of, data.device, generator, rate)["losses"]
-            else:
-                losses = steps_of(generator, rate)["losses"]
-            momentum = config.momentum if config.optimizer == "sgd" else None
-            return training_of(losses, rate, momentum, config.prox_mu)
+            steps = LocalSteps(loss, model, examples, epochs, how, drawn, config, until)
+            return steps.taken(number, context.config.rounds, generator, data.device, replay)
 
     def after_training(
         self, model: Any, start: Parameters, training: Training, data: SiteData, context: RunContext[S]
@@ -272,61 +251,37 @@ class ClientMethod(ModelAlone, Generic[S]):
         """Counts of the trained model, where they are wanted."""
         if not context.content.values.get("evaluate_local"):
             return {}
-        found = self._counted(
-            "local scores",
-            model,
-            lambda: {LOCAL: self.logits(model, data, context)[self.trained_by]},
-            data,
-            context,
-        )
-        return prefixed("scores", found)
+        return prefixed("scores", self._counted(LOCAL, model, data, context))
 
-    def _counted(
-        self,
-        kind: str,
-        model: Any,
-        logits: Callable[[], Mapping[str, Logits]],
-        data: SiteData,
-        context: RunContext[S],
-    ) -> dict[str, Tensor]:
-        """The counts of what a model says of every node."""
+    def _counted(self, path: str, model: Any, data: SiteData, context: RunContext[S]) -> dict[str, Tensor]:
+        """The counts of the received model, or of the trained one on the path `local`."""
 
-        def work(draws: Draws, rate: Rate) -> Mapping[str, Tensor]:
-            with torch.no_grad():
-                return self.counts(logits(), data, context)
+        @torch.no_grad()
+        def work(*_: object) -> Mapping[str, Tensor]:
+            said = self.logits(model, data, context)
+            return self.counts({LOCAL: said[self.trained_by]} if path == LOCAL else said, data, context)
 
         with context.timed("score"):
-            if not self._launches_alike("logits", data.graph.x, data, context):
-                return on_host(work(None, 0.0))
-            return on_host(context.cached(data, kind, Replay)((model, data), work, data.device))
+            replay = self._replay("logits", data.graph, data, context, path)
+            return on_host(replay((model, data), work, data.device) if replay else work())
 
-    def _launches_alike(self, hook: str, x: Tensor, data: SiteData, context: RunContext[S]) -> bool:
-        """Whether what a hook does to nodes may be recorded: the one above, on a device, few nodes that go at once."""
-        nodes = x.shape[0]
-        own = getattr(type(self), hook) is not getattr(ClientMethod, hook)
-        few = nodes <= MOST_NODES and not self.batching(data, context).splits(nodes)
-        return data.device.type == "cuda" and few and not own
+    def _replay(
+        self, hook: str, nodes: Any, data: SiteData, context: RunContext[S], purpose: str = ""
+    ) -> Replay | None:
+        """What records the work of a hook, if it is the one of this class and its work can be recorded."""
+        given = getattr(type(self), hook) is getattr(ClientMethod, hook)
+        if not given or not is_replayed(nodes, data.device, self.batching(data, context)):
+            return None
+        return context.cached(data, f"replay of {hook} {purpose}", Replay)
 
     def counts(
         self, logits: Mapping[str, Logits], data: SiteData, context: RunContext[S]
     ) -> dict[str, Tensor]:
         """Right and wrong predictions over the validation nodes that judge and the test nodes, by way of scoring."""
-        graph = data.graph
         rows = context.cached(
-            data,
-            "scored rows",
-            lambda: {
-                "val": self.judges(data, context).nonzero().squeeze(1),
-                "test": graph.test_mask.nonzero().squeeze(1),
-            },
+            data, "scored rows", lambda: scored_rows(self.judges(data, context), data.graph.test_mask)
         )
-        found: dict[str, Tensor] = {}
-        for path, said in logits.items():
-            ranked = path != LOCAL
-            found |= score_tensors(
-                path, {name: tally(said, graph.y, some, ranked) for name, some in rows.items()}
-            )
-        return found
+        return counted(logits, data.graph.y, rows)
 
     def close(self, data: SiteData, context: RunContext[S]) -> Content:
         """The end of the run, after the last scores."""

@@ -112,8 +112,9 @@ class Bert:
         starts = torch.cat([ends.new_zeros(1), ends]).to(torch.int32).to(self.device, non_blocking=True)
 
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            heads = (one.reshape(len(one), shape.heads, -1) for one in (q, k, v))
-            found: Tensor = varlen_attn(*heads, starts, starts, longest, longest)
+            q, k, v = (one.reshape(len(one), shape.heads, -1) for one in (q, k, v))
+            found = varlen_attn(q, k, v, starts, starts, longest, longest)
+            assert isinstance(found, Tensor)
             return found.reshape(len(q), shape.width)
 
         hidden = self._through(flat.to(self.device, non_blocking=True), place, attend)
@@ -132,8 +133,9 @@ class Bert:
         mask = None if bool((lengths == width).all()) else inside[:, None, None, :]
 
         def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            heads = (one.unflatten(2, (shape.heads, -1)).transpose(1, 2) for one in (q, k, v))
-            return functional.scaled_dot_product_attention(*heads, attn_mask=mask).transpose(1, 2).flatten(2)
+            q, k, v = (one.unflatten(2, (shape.heads, -1)).transpose(1, 2) for one in (q, k, v))
+            found = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            return found.transpose(1, 2).flatten(2)
 
         hidden = self._through(ids, torch.arange(width, device=self.device), attend)
         return functional.normalize((hidden.float() * inside.unsqueeze(2)).sum(1), dim=1)

@@ -14,6 +14,8 @@ from fedtag.common.config import RunConfig
 from fedtag.common.models.spec import BACKBONES
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+FILLS = "fill_uninitialized_memory"
+"""An option that takes time and brings nothing where no memory is read before it is written."""
 
 
 @contextmanager
@@ -31,14 +33,14 @@ def repeatable(device: torch.device, config: RunConfig) -> Iterator[None]:
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
     )
-    fills = deterministic.fill_uninitialized_memory
+    fills = getattr(deterministic, FILLS)
     torch.use_deterministic_algorithms(True, warn_only=True)
-    deterministic.fill_uninitialized_memory = False
+    setattr(deterministic, FILLS, False)
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(strict, warn_only=warns)
-        deterministic.fill_uninitialized_memory = fills
+        setattr(deterministic, FILLS, fills)
 
 
 def sums_in_order(config: RunConfig) -> bool:

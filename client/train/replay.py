@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from fedtag.common.logs import LOGGER
 
-Draws = torch.Generator | None
-Rate = float | Tensor
-Work = Callable[[Draws, Rate], Mapping[str, Tensor]]
+Work = Callable[[Any, Any], Mapping[str, Tensor]]
 """What is done, given the generator that it draws from and a step size; it reads nothing back from the device."""
-
-MOST_NODES = 1 << 16
-"""Of a graph: the kernels of a larger one take longer than to launch them, and a recording keeps their memory."""
 
 
 class Replay:
@@ -33,7 +29,12 @@ class Replay:
         self._records = True
 
     def __call__(
-        self, key: Sequence[object], work: Work, device: torch.device, draws: Draws = None, rate: float = 0.0
+        self,
+        key: Sequence[object],
+        work: Work,
+        device: torch.device,
+        draws: torch.Generator | None = None,
+        rate: float = 0.0,
     ) -> Mapping[str, Tensor]:
         """The result of the work, on its device, to be read before it is done again.
 
@@ -56,7 +57,7 @@ class Replay:
             a is b or a == b for a, b in zip(key, self._key, strict=True)
         )
 
-    def _recorded(self, work: Work, device: torch.device, draws: Draws) -> _Recording | None:
+    def _recorded(self, work: Work, device: torch.device, draws: torch.Generator | None) -> _Recording | None:
         """None if the work waits for the device, as a model of somebody's own may do."""
         if self._records:
             try:
@@ -88,7 +89,7 @@ class _Recording:
                 self._graph.capture_end()
         torch.cuda.current_stream(device).wait_stream(stream)
 
-    def again(self, draws: Draws, rate: float) -> Mapping[str, Tensor]:
+    def again(self, draws: torch.Generator | None, rate: float) -> Mapping[str, Tensor]:
         self._rate.fill_(rate)
         if self._draws is not None and draws is not None:
             self._draws.manual_seed(draws.initial_seed())
@@ -97,7 +98,6 @@ class _Recording:
 
 
 @cache
-def _pool(device: torch.device) -> tuple[int, int]:
+def _pool(device: torch.device) -> Any:
     with torch.cuda.device(device):
-        handle: tuple[int, int] = torch.cuda.graph_pool_handle()
-        return handle
+        return torch.cuda.graph_pool_handle()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from fedtag.client.train.examples import Examples
 from fedtag.client.train.optimisation import optimiser, walk
-from fedtag.client.train.replay import Draws, Rate, Replay
+from fedtag.client.train.replay import Replay
 from fedtag.common.config import RunConfig
 from fedtag.common.graph import normalised_adjacency
 from fedtag.common.models.assembly import initial_backbone
@@ -33,7 +34,7 @@ def test_what_is_replayed_is_done_as_before_to_the_bit(backbone: str, kind: str)
     model = initial_backbone(config, DIM, CLASSES).to(device)
     start, replay = parameters_of(model), Replay()
 
-    def steps(draws: Draws, rate: Rate) -> Mapping[str, Tensor]:
+    def steps(draws: Any, rate: Any) -> Mapping[str, Tensor]:
         stepper = optimiser(model.parameters(), kind, rate, 0.9, 5e-4)
         return {
             "losses": walk(model, lambda: examples.loss(model(x, adjacency, draws)), stepper, 3, prox_mu=0.01)
@@ -58,7 +59,7 @@ def test_work_that_looks_at_the_device_is_done_all_the_same() -> None:
     device, replay = torch.device("cuda"), Replay()
     value = torch.zeros((), device=device)
 
-    def work(draws: Draws, rate: Rate) -> Mapping[str, Tensor]:
+    def work(draws: Any, rate: Any) -> Mapping[str, Tensor]:
         value.add_(float(value.item()) + 1)
         return {"value": value.clone()}
 
