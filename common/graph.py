@@ -118,13 +118,23 @@ class _Product(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, adjacency: Adjacency) -> Tensor:
-        ctx.adjacency = adjacency
-        return adjacency.summed(x.detach())
+    def forward(x: Tensor, adjacency: Adjacency) -> Tensor:
+        return adjacency.summed(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Adjacency], output: Tensor) -> None:
+        ctx.adjacency = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         return ctx.adjacency.transposed.propagate(gradients[0]), None
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, None], x: Tensor, adjacency: Adjacency) -> tuple[Tensor, int]:
+        """Of many tables at once: their columns stand beside each other."""
+        assert dims[0] is not None
+        beside = x.movedim(dims[0], 1)
+        return adjacency.propagate(beside.flatten(1)).view(beside.shape), 1
 
 
 def normalised_adjacency(

@@ -216,8 +216,7 @@ class ClientMethod(ModelAlone, Generic[S]):
                 accuracy = validation_accuracy(logits, seen.graph, self.judges(seen, context))
             epochs = local_epochs(config.epochs, config.extra_epochs, config.accuracy_threshold, accuracy)
             replay = self._replay("loss", examples, data, context)
-            # What is launched at once cannot be broken off, and takes no time worth it.
-            until = None if replay else context.training_deadline()
+            until = None if replay else context.training_deadline()  # what is launched at once takes no time
             drawn, how = context.generator(number, data.site.name, "batches"), self.batching(data, context)
 
             def loss(one: Any, draws: torch.Generator) -> Callable[[], Tensor]:

@@ -154,3 +154,18 @@ def test_learned_weights_have_gradients() -> None:
     adjacency.propagate(torch.eye(3)).square().sum().backward()
     assert weights.grad is not None
     assert bool((weights.grad != 0).all())
+
+
+def test_many_tables_are_propagated_as_each_alone() -> None:
+    """By `torch.vmap`, with gradients of each."""
+    adjacency = normalised_adjacency(torch.tensor([[0, 1, 2], [1, 0, 1]]), 3)
+    tables = torch.arange(24.0).view(4, 3, 2)
+
+    def squared(x: torch.Tensor) -> torch.Tensor:
+        return adjacency.propagate(x).square().sum()
+
+    found = torch.vmap(torch.func.grad(squared))(tables)
+    assert torch.equal(
+        torch.vmap(adjacency.propagate)(tables), torch.stack([*map(adjacency.propagate, tables)])
+    )
+    torch.testing.assert_close(found, torch.stack([torch.func.grad(squared)(one) for one in tables]))
