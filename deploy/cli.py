@@ -17,6 +17,7 @@ from fedtag.deploy.commands.certifying import certificates
 from fedtag.deploy.commands.checking import doctor, list_settings, validate
 from fedtag.deploy.commands.comparing import compare
 from fedtag.deploy.commands.creating import new
+from fedtag.deploy.commands.encoding import encode
 from fedtag.deploy.commands.explaining import audit, report
 from fedtag.deploy.commands.exporting import export
 from fedtag.deploy.commands.importing import import_tables
@@ -37,7 +38,7 @@ from fedtag.deploy.terminal.locale import begin_in_utf8
 PANELS = {
     "For researchers": (simulate, demo, compare, report, methods, list_settings, train_on, new),
     "For coordinators": (up, bundle, status, certificates, doctor),
-    "For institutions": (import_tables, validate, identity, predict, export),
+    "For institutions": (import_tables, validate, encode, identity, predict, export),
     "For auditors": (audit, privacy_audit),
 }
 GROUPS: Mapping[str, tuple[str, typer.Typer]] = {

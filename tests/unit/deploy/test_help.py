@@ -26,6 +26,7 @@ COMMANDS = (
     "new",
     "import",
     "validate",
+    "encode",
     "audit",
     "privacy-audit",
     "report",
