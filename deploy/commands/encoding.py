@@ -26,8 +26,8 @@ def encode(
 ) -> None:
     """Encode the texts of a folder before it joins a run.
 
-    Reads the folder; writes vectors into the cache, and nothing else. The cache of a site that joins over the network is
-    `cache` in its workspace, unless its node configuration says another. Stopped at any moment, what is in the
+    Reads the folder; writes vectors into the cache, and nothing else. The cache of a site that joins over the network
+    is `cache` in its workspace, unless its node configuration says another. Stopped at any moment, what is in the
     cache stays, and the same command goes on. A run of other encoder, arithmetic or chunks encodes anew.
 
     Example: `fedtag encode /data/hospital-a --cache /data/hospital-a/cache`
