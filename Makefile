@@ -68,7 +68,8 @@ test: env  ## the tests that continuous integration runs
 test-all: env  ## these and the slow ones, one after another
 	@$(BIN)/python -m pytest -m "not benchmark" --durations=15 $(TESTS)
 
-bench: env  ## time and memory; prints tables
+bench: env  ## counts of a round, time and memory; prints tables
+	@$(BIN)/python -m tests.benchmarks.counts
 	@$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
 
 golden: env  ## compare the results of two revisions on this machine: make golden BASE=REV
