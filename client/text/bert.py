@@ -87,7 +87,9 @@ class Bert:
             self._first, self._layers = _embedding(named), [_layer(named, i) for i in range(shape.layers)]
         except KeyError as error:
             raise ValueError(f"{WEIGHTS} has no {error}") from error
-        self.packs = device.type == "cuda" and torch.cuda.get_device_capability(device) >= AMPERE
+        # Its kernel is for half precision.
+        halves = device.type == "cuda" and dtype != torch.float32
+        self.packs = halves and torch.cuda.get_device_capability(device) >= AMPERE
 
     @torch.inference_mode()
     def vectors(

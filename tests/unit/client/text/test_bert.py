@@ -84,6 +84,13 @@ def test_the_fast_pass_is_near_single_precision_on_the_device_itself() -> None:
 
 
 @CUDA
+def test_single_precision_on_a_device_is_that_of_the_processor() -> None:
+    texts = drawn(50)
+    own = Encoder(dtype="float32", device="cuda").encode(texts).vectors
+    torch.testing.assert_close(own, Encoder(dtype="float32").encode(texts).vectors, atol=1e-5, rtol=0)
+
+
+@CUDA
 def test_texts_that_lie_one_after_the_other_do_not_touch() -> None:
     texts, encoder = [one for one in HOSTILE if len(one) < 20_000] + drawn(50), Encoder(device="cuda")
     alone = torch.cat([encoder.encode([text]).vectors for text in texts])
