@@ -29,6 +29,7 @@ _SENTENCE_END = re.compile(
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _NOT_SPACE = re.compile(r"\S")
+_LONG_WORD = re.compile(rf"\S{{{TOKEN_CHARACTERS + 1}}}")
 _LAST_SPACE = re.compile(r"\s\S*+\Z")
 
 
@@ -156,8 +157,9 @@ def _pieces(texts: list[str], tokenizer: Tokenizer, max_tokens: int) -> list[lis
             )
             for span, encoding in zip(batch, encodings, strict=True):
                 count = len(encoding)
+                # No token is longer than a word, and to read where tokens lie takes longer than to look for words.
                 fits = count <= max_tokens and (
-                    span.end - span.start <= TOKEN_CHARACTERS
+                    _LONG_WORD.search(texts[span.owner], span.start, span.end) is None
                     or all(b - a <= TOKEN_CHARACTERS for a, b in encoding.offsets)
                 )
                 if fits or span.end - span.start == 1:
