@@ -20,9 +20,9 @@ from fedtag.client.text.bert import Bert, Shape, shape_of
 from fedtag.client.text.chunks import without_surrogates
 from fedtag.client.text.model_files import folder_revision
 from fedtag.client.text.weights import BUNDLED, bundled_file, loading, model_folder
-from fedtag.common.ahead import ahead
 from fedtag.common.errors import ConfigError, WeightsError
 from fedtag.common.logs import LOGGER
+from fedtag.common.numerics.ahead import ahead
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

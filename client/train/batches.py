@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from fedtag.client.train.examples import Examples
 from fedtag.client.train.neighbourhoods import Neighbourhoods, Subgraph
-from fedtag.common.ahead import ahead
 from fedtag.common.errors import ConfigError
 from fedtag.common.models.classifier import hops_of
+from fedtag.common.numerics.ahead import ahead
 
 T = TypeVar("T")
 

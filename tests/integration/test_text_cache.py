@@ -83,7 +83,7 @@ def test_second_start_loads_no_weights(text_folder: Callable[..., Path], tmp_pat
     first, second = start(folder, cache), start(folder, cache)
     assert first["dimension"] == second["dimension"] == 384
     assert first["encoded"]["chunks"] == 2  # type: ignore[index]
-    assert "sentence_transformers" in first["loaded"]  # type: ignore[operator]
+    assert "transformers" in first["loaded"]  # type: ignore[operator]
     assert second["encoded"] == {"chunks": 0, "tokens": 0}
     assert second["loaded"] == []
 

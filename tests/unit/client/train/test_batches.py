@@ -11,10 +11,10 @@ from torch.nn import functional
 
 from fedtag.client.train.batches import WHOLE, Batches, Batching, in_batches
 from fedtag.client.train.examples import Examples
-from fedtag.common.ahead import ahead
 from fedtag.common.errors import ConfigError
 from fedtag.common.graph import Adjacency
 from fedtag.common.models.classifier import NodeClassifier, hops_of
+from fedtag.common.numerics.ahead import ahead
 from tests.unit.client.train.graphs import MODELS, examples, graph, model
 
 CPU = torch.device("cpu")
