@@ -28,12 +28,6 @@ class Adjacency:
     def to(self, device: torch.device | str) -> Adjacency:
         return Adjacency(self.edge_index.to(device), self.weight.to(device), self.num_nodes)
 
-    def reweighted(self, weight: Float[Tensor, " entries"]) -> Adjacency:
-        """The same entries with other weights."""
-        other = Adjacency(self.edge_index, weight, self.num_nodes)
-        vars(other).update(pointers=self.pointers)
-        return other
-
     @cached_property
     def transposed(self) -> Adjacency:
         """The same entries with source and target exchanged."""
@@ -70,7 +64,7 @@ class Adjacency:
         """The entry of each node with itself, 1 / its degree with the self-loop, also in a part of a graph."""
         source, target = self.edge_index
         own = self.weight.where(source == target, 0.0)
-        return self.weight.new_zeros(self.num_nodes).index_add(0, target, own)
+        return _row_sums(own, self.pointers)
 
     @cached_property
     def _powers(self) -> WeakTensorKeyDictionary:
@@ -137,6 +131,12 @@ class _Product(torch.autograd.Function):
         return adjacency.propagate(beside.flatten(1)).view(beside.shape), 1
 
 
+def _row_sums(
+    values: Float[Tensor, " entries"], pointers: Int[Tensor, " pointers"]
+) -> Float[Tensor, " nodes"]:
+    return torch.segment_reduce(values, "sum", offsets=pointers, initial=0.0, unsafe=True)
+
+
 def normalised_adjacency(
     edge_index: Int[Tensor, "2 edges"],
     num_nodes: int,
@@ -160,7 +160,7 @@ def normalised_adjacency(
     order = torch.argsort(target * num_nodes + source, stable=True)
     made = Adjacency(torch.stack([source[order], target[order]]), weight[order], num_nodes)
     # Summed in the order of entries, so that a device finds the same again.
-    degree = torch.segment_reduce(made.weight, "sum", offsets=made.pointers, initial=0.0, unsafe=True)
+    degree = _row_sums(made.weight, made.pointers)
     degree = degree if beyond is None else degree + beyond
     scale = degree.rsqrt()
     source, target = made.edge_index

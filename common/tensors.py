@@ -19,14 +19,22 @@ def on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     away = {name: value.detach() for name, value in tensors.items() if value.device.type != "cpu"}
     if not away:
         return dict(tensors)
-    pieces = [value.contiguous().view(-1).view(torch.uint8) for value in away.values()]
-    together = torch.cat(pieces).cpu().split([piece.numel() for piece in pieces])
+    return {**tensors, **apart(together(away).cpu(), away)}
+
+
+def together(tensors: Mapping[str, Tensor]) -> Tensor:
+    """The bytes of all of them, one after the other."""
+    return torch.cat([value.contiguous().view(-1).view(torch.uint8) for value in tensors.values()])
+
+
+def apart(content: Tensor, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What `together` put together, on the device of the bytes; of `like` names, shapes and types are read."""
+    pieces = content.split([value.nbytes for value in like.values()])
     # Cloned, since a number begins where its size allows it.
-    found = {
+    return {
         name: piece.clone().view(value.dtype).view(value.shape)
-        for (name, value), piece in zip(away.items(), together, strict=True)
+        for (name, value), piece in zip(like.items(), pieces, strict=True)
     }
-    return {**tensors, **found}
 
 
 def owned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

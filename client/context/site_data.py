@@ -98,6 +98,11 @@ class SiteData:
         """How many chunks and tokens had to be encoded."""
         return {"chunks": self._build.encoded_chunks, "tokens": self._build.encoded_tokens}
 
+    @property
+    def cached_nodes(self) -> int:
+        """How many nodes have a text that was encoded before."""
+        return self._build.cached_nodes
+
     @cached_property
     def sizes(self) -> dict[str, int]:
         """Counts of the folder's own nodes, which the server needs for weights and pooling."""

@@ -70,8 +70,7 @@ class ClientMethod(ModelAlone, Generic[S]):
         handler = self.handlers().get(context.phase)
         if handler is None:
             raise ProtocolError(f"exchange '{context.phase}' is unknown here: install the same fedtag")
-        judges = context.cached(data, "judging nodes", lambda: int(self.judges(data, context).sum()))
-        sizes = {**data.sizes, "val_nodes": judges}
+        sizes = {**data.sizes, "val_nodes": self._rows(data, context)["val"].numel()}
         scores = {}
         # A count of users comes with no model to score.
         if context.content.values.get("evaluate") and context.phase != USE:
@@ -277,10 +276,11 @@ class ClientMethod(ModelAlone, Generic[S]):
         self, logits: Mapping[str, Logits], data: SiteData, context: RunContext[S]
     ) -> dict[str, Tensor]:
         """Right and wrong predictions over the validation nodes that judge and the test nodes, by way of scoring."""
-        rows = context.cached(
-            data, "scored rows", lambda: scored_rows(self.judges(data, context), data.graph.test_mask)
-        )
-        return counted(logits, data.graph.y, rows)
+        return counted(logits, data.graph.y, self._rows(data, context))
+
+    def _rows(self, data: SiteData, context: RunContext[S]) -> Mapping[str, Tensor]:
+        test = data.graph.test_mask
+        return context.cached(data, "scored rows", lambda: scored_rows(self.judges(data, context), test))
 
     def close(self, data: SiteData, context: RunContext[S]) -> Content:
         """The end of the run, after the last scores."""

@@ -37,6 +37,8 @@ PACKED_TOKENS = 1 << 18
 FEWEST_TOKENS = 1 << 13
 TEXTS_AHEAD = 4096
 """Texts of which tokens are made while the device reads those before."""
+TEXTS_AT_ONCE = 128
+"""Texts after which what was encoded is written, where no device wants more."""
 CHARACTERS_PER_TOKEN = 64
 
 Progress = Callable[[int, int], None]
@@ -78,6 +80,7 @@ class Encoder:
         self.name = name
         self.device = device
         self._requested = dtype
+        self._packed_tokens = PACKED_TOKENS
 
     @cached_property
     def folder(self) -> Path:
@@ -168,14 +171,11 @@ class Encoder:
     @property
     def texts_at_once(self) -> int:
         """About how many texts a call of `encode` wants, so that a device has enough to do."""
-        return (
-            2 * TEXTS_AHEAD
-            if self._shape is not None and self.device.startswith("cuda")
-            else BATCH_TEXTS // 2
-        )
+        ahead_of_it = self._shape is not None and self.device.startswith("cuda")
+        return 2 * TEXTS_AHEAD if ahead_of_it else TEXTS_AT_ONCE
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> Encoding:
-        """Unit vectors in the order of `texts`; the longest texts are computed first.
+        """Unit vectors in the order of `texts`; where they are padded, the longest texts are computed first.
 
         A vector depends on the other texts of the call only through the padding of its batch (below
         1e-6 in float32 for the bundled model).
@@ -211,7 +211,7 @@ class Encoder:
         tokenised = map(self._tokenised, parts)
         for ids, lengths in ahead(tokenised) if bert.packs else tokenised:
             of_texts = ids.split(lengths.tolist())
-            for batch in _in_order(lengths, PACKED_TOKENS) if bert.packs else _batches(lengths):
+            for batch in _in_order(lengths, self._packed_tokens) if bert.packs else _batches(lengths):
                 rows = torch.tensor(batch)
                 yield rows + first, self._fitting([of_texts[row] for row in batch]), lengths[rows]
             first += len(lengths)
@@ -230,6 +230,7 @@ class Encoder:
                 ) from error
         LOGGER.info("texts are encoded in smaller parts, since %s has little memory left", self.device)
         torch.cuda.empty_cache()
+        self._packed_tokens = max(FEWEST_TOKENS, self._packed_tokens // 2)
         half = len(texts) // 2
         return torch.cat([self._fitting(texts[:half]), self._fitting(texts[half:])])
 

@@ -180,7 +180,7 @@ def walk(
 
 
 def _is_late(losses: Sequence[Tensor], until: float) -> bool:
-    """Whether the time is over, once the step before the last one is done: a device is no more than a step behind."""
+    """Whether the time is over, asked of a device when it is no more than `AHEAD` steps behind."""
     if len(losses) > AHEAD and losses[0].device.type != "cpu":
         losses[-1 - AHEAD].tolist()
     return time.monotonic() >= until

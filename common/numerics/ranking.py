@@ -50,20 +50,33 @@ def occurrences(
 def rank_counts(
     logits: Float[Tensor, "nodes classes"], label: Int[Tensor, " nodes"]
 ) -> Int[Tensor, "2 classes bins"]:
+    """`grouped_rank_counts` of one group."""
+    return grouped_rank_counts(logits, label, torch.zeros_like(label), 1)[0]
+
+
+def grouped_rank_counts(
+    logits: Float[Tensor, "nodes classes"],
+    label: Int[Tensor, " nodes"],
+    group: Int[Tensor, " nodes"],
+    groups: int,
+) -> Int[Tensor, "groups 2 classes bins"]:
     """How many nodes have their score for a class in a bin: at 0 those of other classes, at 1 those of the class.
 
     Args:
         logits: of each node.
         label: of each node, at least 0.
+        group: of each node, from 0 to groups - 1.
+        groups: how many.
     """
     classes = logits.shape[1]
     column = torch.arange(classes, device=logits.device)
-    total = torch.zeros(2 * classes * RANK_BINS, dtype=torch.long, device=logits.device)
+    total = torch.zeros(groups * 2 * classes * RANK_BINS, dtype=torch.long, device=logits.device)
     rows = max(1, BLOCK // classes)
-    for part, own in zip(logits.split(rows), label.split(rows), strict=True):
-        place = ((own.unsqueeze(1) == column) * classes + column) * RANK_BINS + rank_bins(part)
+    for part, own, of in zip(logits.split(rows), label.split(rows), group.split(rows), strict=True):
+        belongs = (own.unsqueeze(1) == column) + 2 * of.unsqueeze(1)
+        place = (belongs * classes + column) * RANK_BINS + rank_bins(part)
         total += occurrences(place.flatten(), total.numel())
-    return total.view(2, classes, RANK_BINS)
+    return total.view(groups, 2, classes, RANK_BINS)
 
 
 def roc_areas(counts: Int[Tensor, "2 classes bins"]) -> Float[Tensor, " classes"]:

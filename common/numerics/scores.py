@@ -182,6 +182,15 @@ def of_interest(areas: Float[Tensor, " classes"]) -> Float[Tensor, " some"]:
     return areas[1:] if len(areas) == 2 else areas
 
 
+def judged(
+    logits: Float[Tensor, "nodes classes"],
+) -> tuple[Float[Tensor, " nodes"], Int[Tensor, " nodes"], Int[Tensor, " nodes"]]:
+    """The confidence of each prediction, the class that is predicted, and the calibration bin."""
+    confidence, predicted = logits.float().softmax(1).max(1)
+    bins = (confidence * CALIBRATION_BINS).ceil().long().clamp(1, CALIBRATION_BINS) - 1
+    return confidence, predicted, bins
+
+
 def tally(
     logits: Float[Tensor, "nodes classes"],
     y: Int[Tensor, " nodes"],
@@ -197,8 +206,7 @@ def tally(
         ranked: whether ranks are counted too.
     """
     classes, chosen, label = logits.shape[1], logits[rows], y[rows]
-    confidence, predicted = chosen.float().softmax(1).max(1)
-    bins = (confidence * CALIBRATION_BINS).ceil().long().clamp(1, CALIBRATION_BINS) - 1
+    confidence, predicted, bins = judged(chosen)
     sums = confidence.new_zeros(CALIBRATION_BINS, dtype=torch.float64)
     return Tally(
         occurrences(label * classes + predicted, classes**2).view(classes, classes),

@@ -6,11 +6,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
-from fedtag.client.context.progress import progress_of
-from fedtag.client.data.folder import read_folder
-from fedtag.client.text.node_texts import text_bank
+from fedtag.client.context.site_data import SiteData
+from fedtag.client.site.site import Site, name_of
 from fedtag.common.errors import DataError
 from fedtag.common.homes import cache_folder
 from fedtag.common.settings.sections import TextConfig
@@ -56,15 +53,14 @@ def encode(
         ConfigError, WeightsError: the encoder cannot be had.
         RunError: the cache cannot be written.
     """
-    graph = read_folder(folder, require_training=False).graph
-    if graph.features is not None:
+    site = Site(name_of(folder), folder, folder, cache or cache_folder(), device)
+    data = SiteData(site, text or TextConfig(), progress=progress.work(site.name))
+    if data.text_graph.features is not None:
         raise DataError(
             f"{folder} has features.npy, which is used in place of encoded texts: there is nothing to encode"
         )
-    name = device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     start = time.monotonic()
-    report = progress_of(progress.work(graph.name), "encoding texts")
-    built = text_bank(graph, text or TextConfig(), name, cache or cache_folder(), report)
-    nodes = sum(bool(one.strip()) for one in graph.texts)
+    found = data.encoded
     seconds = time.monotonic() - start
-    return Encoded(nodes, built.cached_nodes, built.encoded_chunks, built.encoded_tokens, seconds)
+    nodes = sum(bool(one.strip()) for one in data.text_graph.texts)
+    return Encoded(nodes, data.cached_nodes, found["chunks"], found["tokens"], seconds)

@@ -9,7 +9,7 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +41,9 @@ class Counted(Held):
         super().__init__()
         self.calls = 0
 
-    def __torch_dispatch__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, *call: Any) -> Any:
         self.calls += 1
-        return super().__torch_dispatch__(func, types, args, kwargs)
+        return super().__torch_dispatch__(*call)
 
 
 def graph_of(nodes: int) -> fedtag.Graph:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import torch
+import math
+
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from fedtag.common.numerics.ranking import BLOCK, RANK_BINS, rank_bins
-from fedtag.common.numerics.scores import CALIBRATION_BINS
+from fedtag.common.numerics.ranking import grouped_rank_counts, occurrences
+from fedtag.common.numerics.scores import CALIBRATION_BINS, judged
 
 UNIT = 1 << 40
 """Confidences are added as whole numbers of so many parts, whose sum does not depend on the order."""
@@ -30,34 +31,19 @@ def grouped_counts(
         ranked: whether ranks are counted.
     """
     classes = logits.shape[1]
-    confidence, predicted = logits.float().softmax(1).max(1)
-    bins = (confidence * CALIBRATION_BINS).ceil().long().clamp(1, CALIBRATION_BINS) - 1
-    binned, one = group * CALIBRATION_BINS + bins, torch.ones_like(group)
+    confidence, predicted, bins = judged(logits)
+    binned = group * CALIBRATION_BINS + bins
     parts = (confidence.double().nan_to_num(0.0) * UNIT).round().long()
 
-    def counted(place: Tensor, what: Tensor, *shape: int) -> Tensor:
-        total = what.new_zeros(groups, *shape)
-        total.view(-1).scatter_add_(0, place, what)
-        return total
+    def counted(place: Tensor, *shape: int, weight: Tensor | None = None) -> Tensor:
+        return occurrences(place, groups * math.prod(shape), weight).view(groups, *shape)
 
     found = {
-        "confusion": counted((group * classes + label) * classes + predicted, one, classes, classes),
-        "bin_nodes": counted(binned, one, CALIBRATION_BINS),
-        "bin_confidence": (counted(binned, parts, CALIBRATION_BINS).double() / UNIT).float(),
-        "bin_correct": counted(binned, (label == predicted).long(), CALIBRATION_BINS),
+        "confusion": counted((group * classes + label) * classes + predicted, classes, classes),
+        "bin_nodes": counted(binned, CALIBRATION_BINS),
+        "bin_confidence": (counted(binned, CALIBRATION_BINS, weight=parts).double() / UNIT).float(),
+        "bin_correct": counted(binned, CALIBRATION_BINS, weight=(label == predicted).long()),
     }
     if ranked:
-        found["ranks"] = _ranks(logits, label, group, groups)
+        found["ranks"] = grouped_rank_counts(logits, label, group, groups).int()
     return found
-
-
-def _ranks(logits: Tensor, label: Tensor, group: Tensor, groups: int) -> Int[Tensor, "groups 2 classes bins"]:
-    classes = logits.shape[1]
-    column = torch.arange(classes, device=logits.device)
-    total = torch.zeros(groups, 2, classes, RANK_BINS, dtype=torch.int32, device=logits.device)
-    rows = max(1, BLOCK // classes)
-    for part, own, of in zip(logits.split(rows), label.split(rows), group.split(rows), strict=True):
-        belongs = (own.unsqueeze(1) == column).long()
-        place = (((of.unsqueeze(1) * 2 + belongs) * classes + column) * RANK_BINS + rank_bins(part)).flatten()
-        total.view(-1).scatter_add_(0, place, torch.ones_like(place, dtype=torch.int32))
-    return total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -37,6 +38,11 @@ class Share:
     adjacency: Adjacency
     judges: Bool[Tensor, " nodes"]
     reported: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def judging(self) -> int:
+        """How many nodes judge, which a device need be asked only once."""
+        return int(self.judges.sum())
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,7 +58,7 @@ def shifted_laplacian(adjacency: Adjacency) -> Adjacency:
     degree = adjacency.loops.reciprocal() - 1
     scale = torch.where(degree > LEAST, ((degree + 1) / degree.clamp(min=LEAST)).sqrt(), 0.0)
     weight = -adjacency.weight * scale[source] * scale[target]
-    return adjacency.reweighted(weight.where(source != target, 0.0))
+    return Adjacency(adjacency.edge_index, weight.where(source != target, 0.0), adjacency.num_nodes)
 
 
 def build(

@@ -96,10 +96,7 @@ class StackedSums:
         for place, name in enumerate(self.clients):
             if name not in asked:
                 continue
-            sizes = {
-                **self.clients[name].data.sizes,
-                "val_nodes": int(self.foresight.shares[name].judges.sum()),
-            }
+            sizes = {**self.clients[name].data.sizes, "val_nodes": self.foresight.shares[name].judging}
             values: dict[str, Any] = {"sizes": sizes, "seconds": {}}
             if asked[name].name == phase.name != CLOSE.name:
                 values |= self._done(current, phase, name, place, found, training.get(name))

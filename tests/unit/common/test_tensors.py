@@ -6,7 +6,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from fedtag.common.tensors import owned, read_tensors, tensor_bytes, tensors_of
+from fedtag.common.tensors import apart, on_host, owned, read_tensors, tensor_bytes, tensors_of, together
 
 ALIGNMENT = 64
 """Bytes at whose multiples PyTorch's own memory begins."""
@@ -83,3 +83,21 @@ def test_bytes_are_those_of_safetensors_own_way() -> None:
     for texts in (None, {"note": "äöü"}):
         assert tensor_bytes(tensors, texts) == safetensors.torch.save(owned(tensors), texts)
     assert tensor_bytes({}) == safetensors.torch.save({})
+
+
+def test_what_comes_over_in_one_piece_is_what_was_there() -> None:
+    tensors = {
+        **several(3),
+        "whole": torch.tensor(3),
+        "none": torch.zeros(0, 4),
+        "yes": torch.tensor([True, False, True]),
+        "double": torch.tensor([0.1], dtype=torch.float64),
+        "turned": torch.arange(6.0).view(2, 3).T,
+        "half": torch.tensor([1.5, -2.0], dtype=torch.float16),
+    }
+    found = apart(together(tensors), tensors)
+    assert found.keys() == tensors.keys()
+    for name, value in tensors.items():
+        assert found[name].dtype is value.dtype
+        assert torch.equal(found[name], value)
+    assert on_host(tensors) == tensors
