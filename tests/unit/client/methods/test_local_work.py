@@ -18,6 +18,7 @@ from fedtag.common.models.assembly import initial_backbone
 from fedtag.common.models.parameters import Parameters, parameters_of
 from fedtag.common.wire.records import Content, Instruction, Reply, prefixed
 from fedtag.server.strategies.weights import parse_statistics
+from tests.unordered import Called
 
 Open = Callable[..., SiteRun]
 METHODS = ("fedavg", "centralised", "dance")
@@ -112,3 +113,13 @@ def test_statistics_are_those_of_the_trained_model(open_site: Open, method: str)
     confusion = scored[f"{path}/val/confusion"]
     expected = int(confusion.trace()) / int(confusion.sum())
     assert reply.values["statistics"]["accuracy"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_ordered_adds_in_one_order(open_site: Open, method: str) -> None:
+    """Gradients go to one row each, and links of a core add two weights."""
+    site = open_site(method)
+    assert site.config.spec.traits.ordered
+    with Called() as called:
+        train(site)
+    assert max(called.most.values(), default=0) <= 2

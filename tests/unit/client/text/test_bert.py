@@ -12,7 +12,7 @@ import torch
 
 from fedtag.client.text.bert import shape_of
 from fedtag.client.text.encoder import Encoder
-from fedtag.common.errors import ConfigError
+from fedtag.common.errors import ConfigError, WeightsError
 
 HOSTILE = [
     "",
@@ -114,3 +114,19 @@ def test_what_does_not_fit_is_encoded_in_parts(monkeypatch: pytest.MonkeyPatch) 
     most[0] = 0
     with pytest.raises(ConfigError, match="set device = cpu"):
         encoder.encode(texts)
+
+
+def test_a_vector_that_is_no_number_is_refused_with_the_number_of_its_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoder = Encoder(dtype="float32")
+    computed = encoder._bert.vectors
+
+    def broken(ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        found = computed(ids, lengths).clone()
+        found[lengths == lengths.max()] = torch.nan
+        return found
+
+    monkeypatch.setattr(encoder._bert, "vectors", broken)
+    with pytest.raises(WeightsError, match=r"no finite vector for text 1 of 3 .*: set text.dtype = float32"):
+        encoder.encode(["a", "the longest of these texts", "b"])

@@ -15,6 +15,7 @@ from fedtag.client.train.optimisation import (
     optimiser,
     scheduled_rate,
 )
+from fedtag.common.errors import DivergenceError
 
 
 class Point(nn.Module):
@@ -187,3 +188,27 @@ def test_no_step_begins_after_the_deadline_but_the_first(
 def test_only_a_client_under_the_threshold_works_longer(accuracy: float | None, epochs: int) -> None:
     assert local_epochs(3, 5, 0.6, accuracy) == epochs
     assert local_epochs(3, 5, 0.0, accuracy) == 3
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+@pytest.mark.parametrize("broken", [1, 3])
+def test_a_loss_that_is_no_number_is_named_with_the_remedy(kind: str, broken: int) -> None:
+    """Whichever step it comes with, though it is looked at after the last one."""
+    model, seen = Point(), [0]
+
+    def loss() -> torch.Tensor:
+        seen[0] += 1
+        return quadratic(model) * (torch.nan if seen[0] == broken else 1.0)
+
+    stepper = optimiser(model.parameters(), kind, 0.1, 0.0, 0.0)
+    with pytest.raises(
+        DivergenceError, match=r"training diverged \(the loss is nan\): lower train.learning-rate"
+    ):
+        optimise(model, loss, stepper, 4)
+
+
+def test_an_infinite_proximal_term_is_divergence_too() -> None:
+    model = Point()
+    stepper = optimiser(model.parameters(), "sgd", 1e30, 0.0, 0.0)
+    with pytest.raises(DivergenceError, match=r"train\.prox-mu"):
+        optimise(model, lambda: model.w.sum(), stepper, 3, prox_mu=1.0)
